@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all rest peers windows portable clone conformance faults fuzz soak check format docs bench clean
+.PHONY: help demo test test-all rest peers windows portable clone conformance faults fuzz soak check types format docs bench clean
 
 # Tests start hundreds of processes. Without bytecode, each of them compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -14,7 +14,8 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
 
 # Where it shows how bytes move between processes, and how files are read.
-PORTABLE := tests/system tests/end_to_end tests/client tests/registry/test_files.py \
+PORTABLE := tests/system tests/end_to_end tests/client/test_leaving.py \
+	tests/client/test_misbehaviour.py tests/registry/test_files.py \
 	tests/transports/test_process.py tests/transports/test_stdio_processes.py
 
 help:  ## Say what can be made
@@ -36,7 +37,7 @@ test-all: rest  ## Run all tests, those that need other programs as well
 	@$(MAKE) --no-print-directory test
 
 rest: $(VENV)/.test peers windows  ## Run what `make test` leaves out: it needs other programs, or long
-	@$(BIN)/python -m pytest -m "needs or long"
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "needs or long"
 	@$(BIN)/python -m pytest -m "hypothesis and not needs" --hypothesis-profile explore
 	@$(BIN)/python -m tests.fuzz.run --runs 500
 	@$(MAKE) --no-print-directory portable conformance demo clone
@@ -72,12 +73,17 @@ soak: $(VENV)/.test  ## Call servers for TIME seconds, or CALLS times, and see w
 	@$(BIN)/python -m tests.soak.run $(if $(CALLS),--calls $(CALLS),--time $(TIME)) \
 		--record docs/measured/soak.json
 
-check: $(VENV)/.lint docs  ## Check format, lint, types and documentation
+check: $(VENV)/.lint $(VENV)/.docs  ## Check format, lint, words, types and documentation
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
+	@$(BIN)/python -m tests.docs.words
+	@$(MAKE) --no-print-directory -j2 docs types types-on-win32 types-on-darwin
+
+types: $(VENV)/.lint
 	@$(BIN)/mypy
-	@for system in win32 darwin; do \
-		$(BIN)/mypy --platform $$system --cache-dir .mypy_cache/$$system trio_mcp || exit; done
+
+types-on-%: $(VENV)/.lint
+	@$(BIN)/mypy --platform $* --cache-dir .mypy_cache/$* trio_mcp
 
 format: $(VENV)/.lint  ## Put the code in order
 	@$(BIN)/ruff format .

@@ -20,7 +20,7 @@ WINDOW = 64
 _LIFETIME = 60.0
 _WARM_UP_SLICE = 0.3
 _WARM_UP_SLICES = 10
-_PILOT = 200
+PILOT = 200
 
 S = TypeVar("S")
 """What one round measured of one server."""
@@ -97,12 +97,12 @@ class Caller:
 
     def run_for(self, seconds: float, window: int) -> Load:
         """Call for about so long, after a few calls that tell the rate, and measure."""
-        pilot = self.run(_PILOT, window)
+        pilot = self.run(PILOT, window)
         return self.run(int(pilot.rate * seconds), window)
 
     def run(self, count: int, window: int) -> Load:
         """Call so many times, or nearly, and measure."""
-        count = min(max(count, _PILOT), MAX_CALLS // 8)
+        count = min(max(count, PILOT), MAX_CALLS // 8)
         calls = (self.make or self.era.calls)(count, self.take(count))
         return drive(self.server.writer, self.server.lines, calls, window)
 
@@ -142,7 +142,7 @@ def _measure(server: Server, caller: Caller, seconds: float) -> Sample:
     start = caller.open()
     caller.check()
     rate = caller.warm_up() if seconds else 0
-    pilot = caller.run(_PILOT, 1)
+    pilot = caller.run(PILOT, 1)
     sequential, alone = caller.run_timed(int(pilot.rate * seconds), 1)
     windowed, many = caller.run_timed(int(rate * seconds), WINDOW)
     return Sample(start, sequential, windowed, alone, many, server.peak_memory())

@@ -29,7 +29,7 @@ URI = "bench://text"
 _LIFETIME = 60.0
 _STEPS = 200
 _UPDATES = 5
-_PROGRESS = b'"notifications/progress"'
+PROGRESS = b'"notifications/progress"'
 _ACKNOWLEDGED = b'"notifications/subscriptions/acknowledged"'
 _UPDATED = b'"notifications/resources/updated"'
 _RESULT = b'"result":'
@@ -169,7 +169,7 @@ def progress_rate(caller: Caller, count: int) -> float:
     line = _call(caller, "steps", arguments={"count": count}, _meta=meta)
     begin = perf_counter()
     write_all(caller.server.writer, line)
-    end = hear(caller.server, _PROGRESS, count, results=1, in_order=True)
+    end = hear(caller.server, PROGRESS, count, results=1, in_order=True)
     return count / (end - begin)
 
 

@@ -42,8 +42,8 @@ from benchmarks.wrk import (
 
 _SERVERS = Path(__file__).parent / "servers"
 _SESSIONS = 1000
-_STREAMS, _IDLE = 1000, 2000
-_PRINCIPALS = 10_000
+STREAMS, IDLE = 1000, 2000
+PRINCIPALS = 10_000
 _CLIENTS = 1000
 _NEW_TOKENS = 12_000
 """More than our server remembers: when the first one comes again, it is forgotten."""
@@ -58,7 +58,7 @@ NEW, DPOP = "trio-mcp, a new JWT each", "trio-mcp, a DPoP proof each"
 _BEARERS = {JWT: 1, CLIENTS: _CLIENTS, NEW: _NEW_TOKENS}
 """How many tokens there are."""
 
-_ISSUER = Issuer()
+ISSUER = Issuer()
 
 
 @frozen
@@ -75,7 +75,7 @@ def peers(*, install: bool) -> list[Peer]:
     typescript = find_typescript(install=install)
     node = Command(["node", str(_SERVERS / "http_typescript_sdk.mjs")], {})
     ours = python_server("http_trio_mcp.py")
-    protected = evolve(ours, environment={**ours.environment, **_ISSUER.environment()})
+    protected = evolve(ours, environment={**ours.environment, **ISSUER.environment()})
     return [
         Peer(OURS, ours),
         evolve(python, name=PYTHON, command=python_server("http_python_sdk.py")),
@@ -106,8 +106,8 @@ def measure(peer: Peer, seconds: float) -> Sample:
 def _senders(peer: Peer, seconds: float) -> list[Headers]:
     """Make the headers that tell the senders of requests apart."""
     if peer.name == DPOP:
-        return list(islice(_ISSUER.provers(), round(_PROOFS * seconds)))
-    return list(islice(_ISSUER.bearers(), _BEARERS.get(peer.name, 0)))
+        return list(islice(ISSUER.provers(), round(_PROOFS * seconds)))
+    return list(islice(ISSUER.bearers(), _BEARERS.get(peer.name, 0)))
 
 
 def _post(port: int, message: dict[str, object], headers: dict[str, str]) -> socket.socket:
@@ -126,16 +126,16 @@ def _post(port: int, message: dict[str, object], headers: dict[str, str]) -> soc
 def memory_per_session() -> dict[str, float]:
     """Return the KiB that our server takes for a session of each principal, and without any."""
     ours = python_server("http_trio_mcp.py")
-    protected = evolve(ours, environment={**ours.environment, **_ISSUER.environment()})
-    senders = {"session": repeat({}), "session with a token": _ISSUER.bearers()}
+    protected = evolve(ours, environment={**ours.environment, **ISSUER.environment()})
+    senders = {"session": repeat({}), "session with a token": ISSUER.bearers()}
     figures = {}
     for (name, headers), command in zip(senders.items(), (ours, protected), strict=True):
         with serving(Peer(OURS, command)) as (port, pid):
-            made = islice(headers, _PRINCIPALS + 1)
+            made = islice(headers, PRINCIPALS + 1)
             new_sessions(port, islice(made, 1))  # what is imported only now is not its own
             before = _resident(pid)
             new_sessions(port, made)
-            figures[name] = (_resident(pid) - before) / _PRINCIPALS
+            figures[name] = (_resident(pid) - before) / PRINCIPALS
     return figures
 
 
@@ -151,15 +151,15 @@ def memory_per_connection() -> dict[str, float]:
         ExitStack() as opened,
     ):
         before = _resident(pid)
-        for _ in range(_STREAMS):
+        for _ in range(STREAMS):
             stream = opened.enter_context(_post(port, {**listen, "params": wanted}, headers))
             stream.recv(65536)
         between = _resident(pid)
-        for _ in range(_IDLE):
+        for _ in range(IDLE):
             opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
         sleep(0.5)
-        figures["stream"] = (between - before) / _STREAMS
-        figures["idle"] = (_resident(pid) - between) / _IDLE
+        figures["stream"] = (between - before) / STREAMS
+        figures["idle"] = (_resident(pid) - between) / IDLE
     return figures
 
 
@@ -216,7 +216,7 @@ def targets(outcomes: Sequence[Outcome], memory: dict[str, float]) -> list[Targe
     more = None
     if "session" in memory:
         more = memory["session with a token"] - memory["session"]
-    what = f"KiB more for a session with a token, {_PRINCIPALS:,} principals"
+    what = f"KiB more for a session with a token, {PRINCIPALS:,} principals"
     return [*found, Target(what, 1, more, False, "no server")]
 
 

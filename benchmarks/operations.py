@@ -27,8 +27,8 @@ from trio_mcp.store.protocol import Store
 _VALUE = b"x" * 100
 _TTL = 600.0
 _KEPT = 100
-_PILOT = 100
-_SHORTEST = 0.05
+PILOT = 100
+SHORTEST = 0.05
 
 Operation = Callable[[Store, int], Awaitable[object]]
 
@@ -42,11 +42,11 @@ async def _put(store: Store, number: int) -> None:
 
 
 async def _append(store: Store, number: int) -> None:
-    await store.commit(Append("bench:log", _VALUE, ttl=_TTL, most=_KEPT), News("bench:log"))
+    await store.commit(Append("bench:log", _VALUE, ttl=_TTL, limit=_KEPT), News("bench:log"))
 
 
 async def _read(store: Store, number: int) -> None:
-    await store.read("bench:log", most=10)
+    await store.read("bench:log", limit=10)
 
 
 async def _queue(store: Store, number: int) -> None:
@@ -117,8 +117,8 @@ async def _take(there: Backend, seconds: float) -> Sample:
     async with open_store(there.url) as store:
         await store.commit(Put("bench:entry", _VALUE, ttl=_TTL))
         for title, (operation, parts) in OPERATIONS.items():
-            pilot = await _time(store, operation, _PILOT, 1)
-            count = _PILOT + int(max(seconds, _SHORTEST) / pilot)
+            pilot = await _time(store, operation, PILOT, 1)
+            count = PILOT + int(max(seconds, SHORTEST) / pilot)
             before = _cpu_seconds(there)
             sample.alone[title] = await _time(store, operation, count, 1) / parts
             sample.cpu[title] = (_cpu_seconds(there) - before) / count / parts

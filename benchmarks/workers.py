@@ -77,7 +77,7 @@ def take(peer: Peer, seconds: float) -> Sample:
         raise LoadError("the load generator wrk is not installed")
     try:
         with serving(peer) as (port, pid):
-            _wait_for_an_answer(port)
+            wait_for_an_answer(port)
             _wait_until_idle(pid)
             load(port, 1, [])
             before = cpu_seconds(pid)
@@ -89,7 +89,7 @@ def take(peer: Peer, seconds: float) -> Sample:
     return Sample(found.rate, found.p99, cpu)
 
 
-def _wait_for_an_answer(port: int) -> None:
+def wait_for_an_answer(port: int) -> None:
     """Wait until a process serves: the socket listens before there is one."""
     with closing(HTTPConnection("127.0.0.1", port, timeout=_START_SECONDS)) as connection:
         connection.request("GET", "/")

@@ -7,7 +7,7 @@ of other projects are shown and not linked.
 
 import re
 import sys
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -45,20 +45,21 @@ autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_inherit_docstrings = False
 autodoc_typehints_format = "short"
 
-# Type variables, and what signatures name but nobody makes or takes apart by hand.
+# Type variables, and what signatures name but programs do not make or take apart by hand.
 nitpick_ignore_regex = [
-    ("py:class", r"trio_mcp\.[\w.]+\.[FT]"),
+    ("py:class", r"trio_mcp\.[\w.]+\.[FTV]"),
     ("py:class", r"trio_mcp\.registry\.\w+\.(Completer|Conversation|Handler)"),
     ("py:class", r"trio_mcp\.registry\.\w+\.(Prompt|Resource|ResourceTemplate|Tool)"),
     ("py:class", r"trio_mcp\.auth\.fetching\.Fetcher"),
     ("py:class", r"trio_mcp\.schema\.parameters\.ParameterType"),
     ("py:class", r"trio_mcp\.(transports\.http\.app|aio\.http)\.HttpApp"),
-    # Of classes that nobody makes but the library itself.
+    # Of classes that only the library itself makes.
     ("py:class", r"trio_mcp\.client\.session\.(ClientRequest|ClientSession)"),
     ("py:class", r"trio_mcp\.(peer\.time_limits\.TimeLimit|registry\.lifespan\.Opened)"),
-    ("py:class", r"trio_mcp\.aio\.held\.Held"),
+    ("py:class", r"trio_mcp\.aio\.portal\.Portal"),
     ("py:obj", r"trio_mcp\.aio"),
-    ("py:class", r"trio_mcp\.(server\.server\.Server|store\.protocol\.Store)"),
+    ("py:(class|obj)", r"trio_mcp\.(server\.server\.Server|store\.protocol\.Store)"),
+    ("py:(class|obj)", r"trio_mcp\.peer\.lines\.LineTransport"),
 ]
 
 html_theme = "furo"
@@ -72,10 +73,12 @@ html_show_copyright = False
 html_show_sphinx = False
 
 
-for name, module in trio_mcp.MODULES.items():
-    # Autodoc looks for what is said of attributes in the file that `__module__` names.
-    if isinstance(getattr(trio_mcp, name), type):
-        getattr(trio_mcp, name).__module__ = f"trio_mcp.{module}"
+PUBLIC = ("auth", "compose", "compose.openapi", "extending", "middleware", "schema", "transports")
+for package in (trio_mcp, *(import_module(f"trio_mcp.{name}") for name in PUBLIC)):
+    for name, module in package.MODULES.items():
+        # Autodoc looks for what is said of attributes in the file that `__module__` names.
+        if isinstance(getattr(package, name), type):
+            getattr(package, name).__module__ = f"trio_mcp.{module}"
 
 
 def _is_for_trio(documented: tuple[str, Any]) -> bool:
@@ -115,7 +118,7 @@ def show_titles(app: Any, doctree: Any, page: str) -> None:
 
 
 def mend_signature(app: Any, what: str, name: str, it: Any, *rest: Any) -> tuple[Any, Any]:
-    """Show none for what others make; show a default that is made anew each time as three dots."""
+    """Show none for what others make; show a default that is made each time as three dots."""
     _, signature, returned = rest
     if what == "class" and re.search(r"Made by `|` returns one", it.__doc__ or ""):
         return "", None
@@ -126,9 +129,9 @@ def show_bases(app: Any, name: str, it: Any, options: Any, bases: list[Any]) -> 
     """In place of an error's base that is not public, show the nearest one that is."""
     if not issubclass(it, Exception):
         return
-    public = {each for each in vars(trio_mcp.errors).values() if isinstance(each, type)}
+    public = {error for error in vars(trio_mcp.errors).values() if isinstance(error, type)}
     bases[:] = [
-        next(each for each in base.__mro__ if each in public or each.__module__ == "builtins")
+        next(kind for kind in base.__mro__ if kind in public or kind.__module__ == "builtins")
         for base in bases
     ]
 

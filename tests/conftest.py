@@ -15,9 +15,9 @@ from tests.interop import windows
 from tests.interop.packages import FASTMCP, FRAMEWORKS, FUZZ, OPENAPI, SERVERS, are_installed
 from tests.support.processes import SYSTEM_PATH
 
-# A failure comes again, and none comes by chance. `make rest` looks thirty times as far.
-settings.register_profile("steady", deadline=None, derandomize=True, max_examples=15)
-settings.register_profile("explore", deadline=None, derandomize=True, max_examples=500)
+# A failure comes again, and none comes by chance. `make rest` looks twenty times as far.
+settings.register_profile("steady", deadline=None, derandomize=True, max_examples=10)
+settings.register_profile("explore", deadline=None, derandomize=True, max_examples=200)
 settings.load_profile("steady")
 
 # A shell has what it starts in the background ignore interrupts. The programs that tests start, and

@@ -10,32 +10,12 @@ from trio_mcp.public import lazily
 from trio_mcp.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from trio_mcp.auth.authorization import Authorization as Authorization
-    from trio_mcp.auth.client.machines import ClientCredentials as ClientCredentials
-    from trio_mcp.auth.client.machines import EnterpriseManaged as EnterpriseManaged
-    from trio_mcp.auth.client.machines import WorkloadIdentity as WorkloadIdentity
-    from trio_mcp.auth.client.oauth import OAuth as OAuth
-    from trio_mcp.auth.client.oauth import open_in_browser as open_in_browser
-    from trio_mcp.auth.client.stores import FileStore as FileStore
-    from trio_mcp.auth.client.stores import KeyringStore as KeyringStore
-    from trio_mcp.auth.client.stores import Login as Login
-    from trio_mcp.auth.client.stores import MemoryStore as MemoryStore
-    from trio_mcp.auth.client.stores import TokenStore as TokenStore
-    from trio_mcp.auth.client.tokens import Token as Token
-    from trio_mcp.auth.documents import ClientRegistration as ClientRegistration
-    from trio_mcp.auth.fetching import Fetching as Fetching
-    from trio_mcp.auth.server.resource import DPoP as DPoP
-    from trio_mcp.auth.server.resource import Introspection as Introspection
-    from trio_mcp.auth.server.resource import ReplayStore as ReplayStore
-    from trio_mcp.auth.server.resource import ResourceServer as ResourceServer
     from trio_mcp.client.cache import ResponseCache as ResponseCache
     from trio_mcp.client.changes import ChangeStream as ChangeStream
     from trio_mcp.client.client import Client as Client
     from trio_mcp.client.connect import ClientConnection as ClientConnection
     from trio_mcp.client.connect import connect as connect
     from trio_mcp.client.contents import ReadResult as ReadResult
-    from trio_mcp.client.extension import ClientExtension as ClientExtension
-    from trio_mcp.client.extension import PendingCall as PendingCall
     from trio_mcp.client.handlers import Handlers as Handlers
     from trio_mcp.client.http.options import HttpOptions as HttpOptions
     from trio_mcp.client.result import CallResult as CallResult
@@ -44,20 +24,11 @@ if TYPE_CHECKING:
     from trio_mcp.client.state import Connecting as Connecting
     from trio_mcp.client.state import Disconnected as Disconnected
     from trio_mcp.client.tools import RemoteTool as RemoteTool
-    from trio_mcp.compose.gateway import Gateway as Gateway
-    from trio_mcp.compose.gateway import open_gateway as open_gateway
-    from trio_mcp.compose.gateway import open_proxy as open_proxy
     from trio_mcp.compose.group import GroupServer as GroupServer
     from trio_mcp.compose.group import ServerEvent as ServerEvent
     from trio_mcp.compose.group import ServerGroup as ServerGroup
     from trio_mcp.compose.group import connect_all as connect_all
-    from trio_mcp.compose.openapi.build import openapi as openapi
-    from trio_mcp.compose.openapi.operations import Operation as Operation
-    from trio_mcp.compose.openapi.pages import Pages as Pages
-    from trio_mcp.compose.options import GatewayOptions as GatewayOptions
-    from trio_mcp.compose.options import RemoteOptions as RemoteOptions
     from trio_mcp.compose.remote import Remote as Remote
-    from trio_mcp.compose.supervised import Backoff as Backoff
     from trio_mcp.registry.asking import ElicitResult as ElicitResult
     from trio_mcp.registry.changes import ListChanged as ListChanged
     from trio_mcp.registry.changes import ResourceUpdated as ResourceUpdated
@@ -65,37 +36,13 @@ if TYPE_CHECKING:
     from trio_mcp.registry.content import File as File
     from trio_mcp.registry.content import Image as Image
     from trio_mcp.registry.context import Context as Context
-    from trio_mcp.registry.converting import converted as converted
-    from trio_mcp.registry.extension import ExtensionMethod as ExtensionMethod
-    from trio_mcp.registry.extension import ExtensionRequest as ExtensionRequest
-    from trio_mcp.registry.extension import ExtensionSubscription as ExtensionSubscription
-    from trio_mcp.registry.forwarding import forwarded_completer as forwarded_completer
-    from trio_mcp.registry.forwarding import forwarded_prompt as forwarded_prompt
-    from trio_mcp.registry.forwarding import forwarded_resource as forwarded_resource
-    from trio_mcp.registry.forwarding import forwarded_template as forwarded_template
-    from trio_mcp.registry.forwarding import forwarded_tool as forwarded_tool
-    from trio_mcp.registry.middleware import McpCall as McpCall
-    from trio_mcp.registry.middleware import McpRequest as McpRequest
     from trio_mcp.registry.options import FileOptions as FileOptions
     from trio_mcp.registry.options import PromptOptions as PromptOptions
     from trio_mcp.registry.options import ResourceOptions as ResourceOptions
     from trio_mcp.registry.options import ToolOptions as ToolOptions
-    from trio_mcp.registry.part import Part as Part
     from trio_mcp.registry.registry import Registry as Registry
     from trio_mcp.registry.transform import ArgumentTransform as ArgumentTransform
     from trio_mcp.registry.transform import Transform as Transform
-    from trio_mcp.schema.parameters import AnyValue as AnyValue
-    from trio_mcp.schema.parameters import Array as Array
-    from trio_mcp.schema.parameters import Boolean as Boolean
-    from trio_mcp.schema.parameters import Integer as Integer
-    from trio_mcp.schema.parameters import Number as Number
-    from trio_mcp.schema.parameters import Object as Object
-    from trio_mcp.schema.parameters import OneOf as OneOf
-    from trio_mcp.schema.parameters import Parameter as Parameter
-    from trio_mcp.schema.parameters import String as String
-    from trio_mcp.server.background import CallChannel as CallChannel
-    from trio_mcp.server.extension import ExtensionServing as ExtensionServing
-    from trio_mcp.server.extension import ServerExtension as ServerExtension
     from trio_mcp.server.lifecycle import ServerHandle as ServerHandle
     from trio_mcp.server.lifecycle import ServerState as ServerState
     from trio_mcp.server.signals import stop_at_signals as stop_at_signals
@@ -107,12 +54,8 @@ if TYPE_CHECKING:
     from trio_mcp.transports.http.serve import HttpHandle as HttpHandle
     from trio_mcp.transports.http.serve import serve_http as serve_http
     from trio_mcp.transports.http.server.limits import HttpLimits as HttpLimits
+    from trio_mcp.transports.http.session_options import SessionOptions as SessionOptions
     from trio_mcp.transports.memory import handle_message as handle_message
-    from trio_mcp.transports.process import ProcessExited as ProcessExited
-    from trio_mcp.transports.process import ProcessOptions as ProcessOptions
-    from trio_mcp.transports.process import ProcessRunning as ProcessRunning
-    from trio_mcp.transports.process import StdioTransport as StdioTransport
-    from trio_mcp.transports.process import open_process as open_process
     from trio_mcp.transports.stdio.serve import serve as serve
     from trio_mcp.transports.stream import serve_stream as serve_stream
     from trio_mcp.wire.errors import McpError as McpError
@@ -120,7 +63,6 @@ if TYPE_CHECKING:
     from trio_mcp.wire.errors import SchemaError as SchemaError
     from trio_mcp.wire.errors import ToolError as ToolError
     from trio_mcp.wire.limits import Limits as Limits
-    from trio_mcp.wire.methods import Method as Method
     from trio_mcp.wire.offers import Completion as Completion
     from trio_mcp.wire.offers import GetPromptResult as GetPromptResult
     from trio_mcp.wire.offers import PromptArgument as PromptArgument
@@ -150,108 +92,40 @@ if TYPE_CHECKING:
     from trio_mcp.wire.questions import ToolUseContent as ToolUseContent
 
 _NAMES: Final = {
-    "auth.authorization": ("Authorization",),
-    "auth.client.machines": ("ClientCredentials", "EnterpriseManaged", "WorkloadIdentity"),
-    "auth.client.oauth": ("OAuth", "open_in_browser"),
-    "auth.documents": ("ClientRegistration",),
-    "auth.fetching": ("Fetching",),
-    "auth.server.resource": ("DPoP", "Introspection", "ReplayStore", "ResourceServer"),
-    "auth.client.stores": ("FileStore", "KeyringStore", "Login", "MemoryStore", "TokenStore"),
-    "auth.client.tokens": ("Token",),
     "client.cache": ("ResponseCache",),
     "client.changes": ("ChangeStream",),
     "client.client": ("Client",),
-    "client.connect": (
-        "ClientConnection",
-        "connect",
-    ),
+    "client.connect": ("ClientConnection", "connect"),
     "client.contents": ("ReadResult",),
-    "client.extension": ("ClientExtension", "PendingCall"),
     "client.handlers": ("Handlers",),
     "client.http.options": ("HttpOptions",),
     "client.result": ("CallResult",),
-    "client.state": (
-        "ClientState",
-        "Connected",
-        "Connecting",
-        "Disconnected",
-    ),
+    "client.state": ("ClientState", "Connected", "Connecting", "Disconnected"),
     "client.tools": ("RemoteTool",),
-    "compose.gateway": ("Gateway", "open_gateway", "open_proxy"),
     "compose.remote": ("Remote",),
     "compose.group": ("GroupServer", "ServerEvent", "ServerGroup", "connect_all"),
-    "compose.openapi.build": ("openapi",),
-    "compose.openapi.operations": ("Operation",),
-    "compose.openapi.pages": ("Pages",),
-    "compose.options": ("GatewayOptions", "RemoteOptions"),
-    "compose.supervised": ("Backoff",),
     "registry.asking": ("ElicitResult",),
-    "registry.changes": (
-        "ListChanged",
-        "ResourceUpdated",
-    ),
+    "registry.changes": ("ListChanged", "ResourceUpdated"),
     "registry.content": ("Audio", "File", "Image"),
     "registry.context": ("Context",),
-    "registry.converting": ("converted",),
-    "registry.extension": ("ExtensionMethod", "ExtensionRequest", "ExtensionSubscription"),
-    "registry.forwarding": (
-        "forwarded_completer",
-        "forwarded_prompt",
-        "forwarded_resource",
-        "forwarded_template",
-        "forwarded_tool",
-    ),
-    "registry.middleware": ("McpCall", "McpRequest"),
     "registry.options": ("FileOptions", "PromptOptions", "ResourceOptions", "ToolOptions"),
-    "registry.part": ("Part",),
     "registry.registry": ("Registry",),
     "registry.transform": ("ArgumentTransform", "Transform"),
-    "schema.parameters": (
-        "AnyValue",
-        "Array",
-        "Boolean",
-        "Integer",
-        "Number",
-        "Object",
-        "OneOf",
-        "Parameter",
-        "String",
-    ),
-    "server.background": ("CallChannel",),
-    "server.extension": ("ExtensionServing", "ServerExtension"),
-    "server.lifecycle": (
-        "ServerHandle",
-        "ServerState",
-    ),
+    "server.lifecycle": ("ServerHandle", "ServerState"),
     "server.signals": ("stop_at_signals",),
     "transports.control": ("ControlRouter",),
     "transports.http.app": ("http_app",),
     "transports.http.card": ("ServerCard",),
     "transports.http.events": ("EventStore",),
     "transports.http.policy": ("HttpPolicy",),
-    "transports.http.serve": (
-        "HttpHandle",
-        "serve_http",
-    ),
+    "transports.http.serve": ("HttpHandle", "serve_http"),
     "transports.http.server.limits": ("HttpLimits",),
+    "transports.http.session_options": ("SessionOptions",),
     "transports.memory": ("handle_message",),
-    "transports.process": (
-        "ProcessExited",
-        "ProcessOptions",
-        "ProcessRunning",
-        "StdioTransport",
-        "open_process",
-    ),
     "transports.stdio.serve": ("serve",),
     "transports.stream": ("serve_stream",),
-    "wire.errors": (
-        "McpError",
-        "ResourceNotFound",
-        "SchemaError",
-        "ToolError",
-    ),
+    "wire.errors": ("McpError", "ResourceNotFound", "SchemaError", "ToolError"),
     "wire.limits": ("Limits",),
-    "wire.methods": ("Method",),
     "wire.offers": (
         "Completion",
         "GetPromptResult",
@@ -291,11 +165,6 @@ _NAMES: Final = {
 MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
 
 _EXTRAS: Final = {
-    "auth.client.machines": "auth",
-    "auth.client.oauth": "auth",
-    "auth.fetching": "auth",
-    "compose.openapi.build": "openapi",
-    "compose.openapi.pages": "openapi",
     "transports.http.app": "http",
     "transports.http.card": "http",
     "transports.http.serve": "http",

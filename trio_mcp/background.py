@@ -12,9 +12,9 @@ Task = Callable[[], Awaitable[object]]
 
 @asynccontextmanager
 async def background_nursery() -> AsyncIterator[trio.Nursery]:
-    """Have a nursery while the block lasts, and cancel what runs in it at the end.
+    """Open a nursery that is cancelled at the end of the block.
 
-    What the block raises comes out as it is, not inside of an exception group. That holds for
+    What the block raises leaves it as it is, not in an exception group. That holds for
     `trio.Cancelled`, too: to end the block from a task, cancel a scope around it, not the nursery.
     """
     failure: BaseException | None = None
@@ -30,7 +30,7 @@ async def background_nursery() -> AsyncIterator[trio.Nursery]:
 
 @asynccontextmanager
 async def background_task(*tasks: Task) -> AsyncIterator[None]:
-    """Run tasks while the block lasts, and cancel them at its end; else as `background_nursery`."""
+    """Run tasks in a `background_nursery`."""
     async with background_nursery() as nursery:
         for task in tasks:
             nursery.start_soon(task)

@@ -1,18 +1,21 @@
-"""Whether an option is of the type that is documented: validators for fields."""
+"""Checks that options have the documented types, and are given to the right class."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import wraps
 from types import NoneType
-from typing import Any
+from typing import Any, TypeVar
 
-from attrs import Attribute
+from attrs import Attribute, fields
 
 from trio_mcp.wire.safe_repr import safe_repr
 
+T = TypeVar("T")
+
 
 def is_a(*kinds: type) -> Callable[[object, Attribute[Any], Any], None]:
-    """Make a validator that takes values of these types, and refuses others by the field's name."""
+    """Make a validator that accepts values of these types only; errors name the field."""
     expected = " or ".join("None" if kind is NoneType else kind.__name__ for kind in kinds)
 
     def validate(_: object, attribute: Attribute[Any], value: Any) -> None:
@@ -24,15 +27,54 @@ def is_a(*kinds: type) -> Callable[[object, Attribute[Any], Any], None]:
 
 
 def is_function(_: object, attribute: Attribute[Any], value: Any) -> None:
-    """Refuse what cannot be called; `None` is for the field's default."""
+    """Refuse values that cannot be called, except a default of `None`."""
     if not (callable(value) or (value is None and attribute.default is None)):
         raise TypeError(f"{attribute.alias} must be a function, not {type(value).__name__}")
 
 
 def are_names(_: object, attribute: Attribute[Any], value: Any) -> None:
-    """Refuse what is no list of names, such as a single name; `None` is for the field's default."""
+    """Refuse values that are no list of names, such as one name, except a default of `None`."""
     if value is None and attribute.default is None:
         return
     is_many = isinstance(value, Collection) and not isinstance(value, str)
-    if not (is_many and all(isinstance(each, str) for each in value)):
+    if not (is_many and all(isinstance(name, str) for name in value)):
         raise TypeError(f"{attribute.alias} must be a list of names, not {safe_repr(value)}")
+
+
+def option(name: str, value: T | None, kind: type[T]) -> T:
+    """Return an option, or the default.
+
+    Raises:
+        TypeError: It is of another type.
+    """
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be {kind.__name__}, not {type(value).__name__}")
+    return value
+
+
+def tell_apart(**kinds: type) -> None:
+    """Make attrs classes refuse each other's fields by saying where a field belongs.
+
+    Args:
+        kinds: The classes, by the names of the options that take their instances.
+    """
+    for kind in kinds.values():
+        places = {
+            attribute.alias: f"{name}={other.__name__}({attribute.alias}=...)"
+            for name, other in kinds.items()
+            for attribute in fields(other)
+            if other is not kind
+        }
+        kind.__init__ = _refusing(kind, kind.__init__, places)  # type: ignore[misc]
+
+
+def _refusing(kind: type, init: Callable[..., None], places: dict[str, str]) -> Callable[..., None]:
+    @wraps(init)
+    def checked(*args: Any, **options: Any) -> None:
+        for name in options.keys() & places.keys():
+            raise TypeError(f"{kind.__name__} has no option {name!r}: give {places[name]}")
+        init(*args, **options)
+
+    return checked

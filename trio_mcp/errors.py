@@ -1,7 +1,7 @@
-"""Every exception that users meet, and where they import it from.
+"""Every exception that users meet.
 
-What authors of servers raise and meet is defined in `wire`, and what a store raises in `store`, so
-that a server imports no more of this than it needs; what a client raises is defined here.
+Those of servers are defined in `wire`, and those of stores in `store`, so that a server imports no
+more than it needs; those of clients are defined here.
 """
 
 import signal
@@ -105,11 +105,11 @@ class ServerExited(NotConnected):
 
 
 class ServerUnavailable(NotConnected):
-    """A server of a group, or behind a proxy, is not there. It is tried again by and by.
+    """A server of a group, or behind a proxy, is not connected. It is tried again in time.
 
     Attributes:
-        server: What it is called.
-        cause: Why it is not there, if that is known.
+        server: Its name.
+        cause: Why it is not connected, if known.
     """
 
     def __init__(self, server: str, cause: Exception | None = None) -> None:
@@ -152,11 +152,11 @@ class WriteFailed(PipeClosed):
 
 
 class CannotReach(ClientError):
-    """The server cannot be reached over HTTP: no such host, nobody listens, or TLS failed."""
+    """The server cannot be reached over HTTP: no such host, no listener, or TLS failed."""
 
 
 class ConnectionLost(ClientError):
-    """The HTTP connection broke before the answer came. The request may have been carried out."""
+    """The HTTP connection broke before the answer. The request may have been carried out."""
 
 
 class ResponseTooLarge(ClientError):
@@ -192,13 +192,13 @@ class Unauthorized(HttpError):
 
 
 class AuthorizationError(ClientError):
-    """There was no getting in: something was refused, or is not as it must be.
+    """Authorization failed: something was refused, or is invalid.
 
     The message never has a token, a code or a secret in it.
 
     Attributes:
-        error: The authorization server's word for it (`access_denied`, `invalid_grant`), if it
-            was the one who refused.
+        error: The authorization server's error code (`access_denied`, `invalid_grant`), if it
+            refused.
     """
 
     def __init__(self, message: str, error: str | None = None) -> None:
@@ -284,7 +284,7 @@ class SkillError(ClientError):
     """A skill must not be used.
 
     Attributes:
-        origin: The server that has it, as `SkillsClient` was told.
+        origin: The server that has it, as given to `SkillsClient`.
         uri: The skill, or the file.
     """
 
@@ -299,7 +299,7 @@ class InvalidSkill(SkillError):
 
 
 class UnverifiedSkill(SkillError):
-    """A file is not what the entry says. Get the entry again; the user has to approve it anew."""
+    """A file is not what the entry says. Get the entry again; the user has to approve it again."""
 
 
 class InvalidPage(ClientError):

@@ -1,4 +1,4 @@
-"""What to install where a package is missing that only an extra brings."""
+"""What to install when a package of an extra is missing."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ def needing(what: str, *extras: str) -> Iterator[None]:
 
 
 def check_extra(package: str, what: str, *extras: str) -> None:
-    """Make sure that a package is there, without importing it; else as `needing`."""
+    """Raise as `needing` if a package is missing, without importing it."""
     if find_spec(package) is None:
         raise ModuleNotFoundError(advice(what, *extras), name=package)
 
 
 def advice(what: str, *extras: str) -> str:
-    """Say what to install."""
     return f"{what} needs more packages: pip install 'trio-mcp[{','.join(extras)}]'"

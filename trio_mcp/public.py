@@ -1,4 +1,4 @@
-"""What is public: it says where it is imported from, and is imported when it is first asked for."""
+"""Public names: they say where they are imported from, and are imported when first used."""
 
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
@@ -8,10 +8,7 @@ T = TypeVar("T")
 
 
 def public_in(package: str) -> Callable[[T], T]:
-    """Have a class or a function say that it is from a package, whatever module it stands in.
-
-    Reprs, tracebacks and pickles name where it is imported from.
-    """
+    """Make a class or function name a package as its module, in reprs, tracebacks and pickles."""
 
     def say(item: T) -> T:
         item.__module__ = package

@@ -10,8 +10,8 @@ from time import perf_counter
 
 from benchmarks.clients.measure import Caller, measure
 from benchmarks.eras import TEXT
-from trio_mcp import ProcessOptions
 from trio_mcp.aio import connect
+from trio_mcp.transports import ProcessOptions
 
 
 async def crowd(caller: Caller, number: int) -> None:

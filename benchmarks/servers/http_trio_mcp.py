@@ -11,16 +11,8 @@ import httpx2
 import trio
 
 from benchmarks.tokens import ENVIRONMENT, ISSUER, RESOURCE
-from trio_mcp import (
-    DPoP,
-    Fetching,
-    HttpLimits,
-    HttpPolicy,
-    Limits,
-    Registry,
-    ResourceServer,
-    serve_http,
-)
+from trio_mcp import HttpLimits, HttpPolicy, Limits, Registry, SessionOptions, serve_http
+from trio_mcp.auth import DPoP, Fetching, ResourceServer
 
 registry = Registry("echo", version="1.0")
 
@@ -56,7 +48,8 @@ async def main() -> None:
     await serve_http(
         registry,
         port=int(sys.argv[1]),
-        policy=HttpPolicy(max_sessions=20_000, auth=protection(keys) if keys else None),
+        policy=HttpPolicy(auth=protection(keys) if keys else None),
+        sessions=SessionOptions(max_sessions=20_000),
         limits=Limits(max_subscriptions=5000),
         http_limits=HttpLimits(max_connections=5000, idle_timeout=600),
     )

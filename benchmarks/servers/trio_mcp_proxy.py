@@ -4,7 +4,8 @@ import sys
 
 import trio
 
-from trio_mcp import open_proxy, serve
+from trio_mcp import serve
+from trio_mcp.compose import open_proxy
 
 
 async def main() -> None:

@@ -80,9 +80,9 @@ def _show_contest(contest: Contest) -> Iterator[nodes.Node]:
         f"{contest.spread:g} times or less."
     )
     yield _html('<div class="bars">' + "".join(map(drawing, contest.panels)) + "</div>")
-    for each in contest.tables:
-        remarks = [row[0] for row in each.rows if len(row) == 1]
-        yield _table(each.headers, [row for row in each.rows if len(row) > 1])
+    for table in contest.tables:
+        remarks = [row[0] for row in table.rows if len(row) == 1]
+        yield _table(table.headers, [row for row in table.rows if len(row) > 1])
         if remarks:
             yield nodes.bullet_list("", *(nodes.list_item("", _said(text)) for text in remarks))
 
@@ -91,13 +91,13 @@ def _show_contest(contest: Contest) -> Iterator[nodes.Node]:
 
 
 def _show_conformance(record: Conformance, part: str) -> Iterator[nodes.Node]:
-    sides = list(dict.fromkeys(each.side for each in record.scenarios))
+    sides = list(dict.fromkeys(scenario.side for scenario in record.scenarios))
     if part == "run":
         yield _origin(record.made, {"Conformance suite": record.suite})
     elif part == "summary":
         yield _summary(record.scenarios)
     elif part in sides:
-        yield _scenarios([each for each in record.scenarios if each.side == part])
+        yield _scenarios([scenario for scenario in record.scenarios if scenario.side == part])
     else:
         raise RecordError(f"no part {part!r}; there are: run, summary, {', '.join(sides)}")
 
@@ -105,23 +105,23 @@ def _show_conformance(record: Conformance, part: str) -> Iterator[nodes.Node]:
 def _summary(scenarios: Sequence[Scenario]) -> nodes.Node:
     headers = ["Revision", "Side", "Scenarios", "Passed", "Checks that passed", "Not offered"]
     groups: dict[tuple[str, str], list[Scenario]] = {}
-    for each in scenarios:
-        groups.setdefault((each.revision, each.side), []).append(each)
-    rows = [[*group, *_counts(each)] for group, each in groups.items()]
+    for scenario in scenarios:
+        groups.setdefault((scenario.revision, scenario.side), []).append(scenario)
+    rows = [[*group, *_counts(members)] for group, members in groups.items()]
     return _table(headers, [*rows, ["all", "", *_counts(scenarios)]])
 
 
 def _counts(scenarios: Sequence[Scenario]) -> list[str]:
-    offered = [each for each in scenarios if each.offered]
-    passed = sum(each.passed for each in offered)
-    checks = sum(each.checks for each in offered)
+    offered = [scenario for scenario in scenarios if scenario.offered]
+    passed = sum(scenario.passed for scenario in offered)
+    checks = sum(scenario.checks for scenario in offered)
     return [str(number) for number in (len(offered), passed, checks, len(scenarios) - len(offered))]
 
 
 def _scenarios(scenarios: Sequence[Scenario]) -> nodes.Node:
-    revisions = list(dict.fromkeys(each.revision for each in scenarios))
-    found = {(each.name, each.revision): each for each in scenarios}
-    names = dict.fromkeys(each.name for each in scenarios)
+    revisions = list(dict.fromkeys(scenario.revision for scenario in scenarios))
+    found = {(scenario.name, scenario.revision): scenario for scenario in scenarios}
+    names = dict.fromkeys(scenario.name for scenario in scenarios)
     rows = [
         [name, *(_outcome(found.get((name, revision))) for revision in revisions)] for name in names
     ]

@@ -54,8 +54,8 @@ def _of_test(node: ast.stmt, owner: str) -> Iterator[tuple[str, str | None]]:
     for decorator in node.decorator_list:
         yield from ((row, name) for row in _rows(decorator))
     if isinstance(node, ast.ClassDef):
-        for each in node.body:
-            yield from _of_test(each, f"{name}::")
+        for member in node.body:
+            yield from _of_test(member, f"{name}::")
 
 
 def _rows(mark: ast.expr) -> Iterator[str]:

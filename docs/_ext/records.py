@@ -170,12 +170,12 @@ def load(path: Path, kind: type[R], command: str) -> R:
     Args:
         path: Where it is.
         kind: What it is a record of.
-        command: What makes it anew.
+        command: The command that makes it again.
 
     Raises:
         RecordError: It is missing, or not of that kind.
     """
-    advice = f"`{command}` makes it anew"
+    advice = f"`{command}` makes it again"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -64,7 +64,7 @@ async def recommend(context: Context) -> str:
         nursery.start_soon(ask, "book")
     if not context.supports("sampling"):
         return f"Something like {told['book']}."
-    wish = f"One book for somebody who likes {told['book']} by {told['author']}?"
+    wish = f"One book for a reader who likes {told['book']} by {told['author']}?"
     return (await context.sample(wish, max_tokens=50)).text
 
 

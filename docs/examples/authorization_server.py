@@ -1,9 +1,9 @@
-"""A small authorization server, for the examples only: nobody has to log in, and anybody may come.
+"""A small authorization server, for the examples only: there is no login, and any client may come.
 
 It does what a client and a protected server need of one: metadata (RFC 8414), registration
 (RFC 7591), the code flow with PKCE, refresh tokens, client credentials, and JWT access tokens
 (RFC 9068) for the resource that was asked for. A real one asks people who they are, keeps what it
-knows in a database, and is run by somebody who answers for it.
+knows in a database, and is run by people who answer for it.
 """
 
 import json
@@ -125,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Find out which program asks, by its secret."""
         _, _, pair = self.headers.get("Authorization", "").partition(" ")
         name, _, secret = b64decode(pair).decode().partition(":")
-        name, secret = (dict(parse_qsl(f"x={each}")).get("x", "") for each in (name, secret))
+        name, secret = (dict(parse_qsl(f"x={text}")).get("x", "") for text in (name, secret))
         return name if name in PROGRAMS and PROGRAMS[name] == secret else None
 
     def _answer(self, status: int, document: dict[str, Any]) -> None:

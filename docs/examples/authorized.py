@@ -11,16 +11,8 @@ import httpx2
 import trio
 from authorization_server import authorization_server
 
-from trio_mcp import (
-    Context,
-    HttpOptions,
-    HttpPolicy,
-    OAuth,
-    Registry,
-    ResourceServer,
-    connect,
-    serve_http,
-)
+from trio_mcp import Context, HttpOptions, HttpPolicy, Registry, connect, serve_http
+from trio_mcp.auth import OAuth, ResourceServer
 
 registry = Registry("library", version="1.0")
 lent: dict[str, str] = {}
@@ -36,13 +28,13 @@ async def shelf() -> list[str]:
 async def borrow(title: str, context: Context) -> str:
     """Borrow a book."""
     caller = context.authorization
-    lent[title] = caller.subject if caller is not None and caller.subject else "somebody"
+    lent[title] = caller.subject if caller is not None and caller.subject else "unknown"
     return f"{title} is lent to {lent[title]}"
 
 
 @asynccontextmanager
 async def protected_library(issuer: str) -> AsyncIterator[str]:
-    """Serve whoever has a token for the library from an authorization server; yield its URL."""
+    """Serve the library to callers with a token of an authorization server; yield its URL."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/mcp"
     auth = ResourceServer(resource=url, issuers=[issuer], scopes=["library"])

@@ -10,7 +10,8 @@ from typing import Any
 import httpx2
 import trio
 
-from trio_mcp import openapi, serve
+from trio_mcp import serve
+from trio_mcp.compose.openapi import openapi
 
 BOOKS: dict[str, dict[str, Any]] = {
     "1": {"isbn": "1", "title": "Emma", "author": "Jane Austen", "copies": 3},
@@ -26,7 +27,7 @@ def shop(request: httpx2.Request) -> httpx2.Response:
     if not path:
         author = request.url.params.get("author", "")
         return httpx2.Response(
-            200, json=[each for each in BOOKS.values() if author in each["author"]]
+            200, json=[book for book in BOOKS.values() if author in book["author"]]
         )
     book = BOOKS.get(path.removeprefix("/"))
     if book is None:

@@ -1,4 +1,4 @@
-"""Completion: suggestions while somebody fills in a prompt or a URI template."""
+"""Completion: suggestions while a user fills in a prompt or a URI template."""
 
 from enum import Enum
 
@@ -36,7 +36,7 @@ registry.add_completion(list(CITIES), prompt="trip", argument="country")
 async def city(value: str, arguments: dict[str, str]) -> list[str]:
     """The cities of the country that was chosen."""
     known = CITIES.get(arguments.get("country", ""), [])
-    return [each for each in known if each.casefold().startswith(value.casefold())]
+    return [title for title in known if title.casefold().startswith(value.casefold())]
 
 
 @registry.resource("trains://{number}")

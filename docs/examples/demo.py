@@ -161,7 +161,7 @@ CLOCK: Final = [
         text(5, ANYTHING, isError=True),
     ),
     Step(
-        "A revision that nobody knows",
+        "An unknown revision",
         request(6, "tools/list", _meta={**META, f"{PREFIX}protocolVersion": "2099-01-01"}),
         {"id": 6, "error": {"code": -32022, "data": {"supported": ["2026-07-28"]}}},
     ),
@@ -316,7 +316,7 @@ def summary(answer: Any) -> Iterator[str]:
     result = answer["result"]
     yield "result, isError" if result.get("isError") else "result"
     if "tools" in result:
-        yield ", ".join(each["name"] for each in result["tools"])
+        yield ", ".join(tool["name"] for tool in result["tools"])
     elif "content" in result:
         for block in result["content"]:
             yield block["text"]

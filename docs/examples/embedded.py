@@ -105,7 +105,7 @@ async def open_shop(
         nursery.start_soon(shop.run)
         server = await nursery.start(partial(serve_http, make_registry(shop), port=port))
         task_status.started(server)
-        await server.wait_for(ServerState.STOPPED)  # whoever was promised an answer has it
+        await server.wait_for(ServerState.STOPPED)  # all answers are out
         shop.close()  # no more jobs; those that there are get printed
 
 

@@ -1,6 +1,6 @@
 """Pages from the public web, and from nowhere else.
 
-A tool that fetches what it is told to stands inside the network, where its caller may not be. So a
+A tool that fetches any URL stands inside the network, where its caller may not be. So a
 name is resolved once, all of its addresses are checked, and the connection goes to one that was
 checked: no name can lead to a private address, now or a moment later.
 """
@@ -33,7 +33,7 @@ async def public_address(host: str, port: int) -> str:
         found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
         raise ToolError(f"{host!r} has no address; is it spelled right?") from None
-    addresses = [str(each[4][0]) for each in found]
+    addresses = [str(info[4][0]) for info in found]
     if not addresses or not all(map(is_public, addresses)):
         raise ToolError(f"{host!r} is not on the public internet, so it is not fetched")
     return addresses[0]

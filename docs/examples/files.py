@@ -1,9 +1,9 @@
 """A file explorer that cannot leave its root: `python files.py DIRECTORY`.
 
 A path from a model is never joined to the root and looked up: between a check and the opening,
-somebody may swap a directory for a link. It is walked one name at a time instead. Each name is
-opened within the directory that is open already, and links are not followed, so wherever the walk
-stands, it got there through real directories below the root.
+another program may swap a directory for a link. It is walked one name at a time instead. Each name
+is opened within the directory that is open already, and links are not followed, so wherever the
+walk stands, it got there through real directories below the root.
 """
 
 import errno
@@ -160,7 +160,7 @@ def kind_of(status: os.stat_result) -> Kind:
 
 
 def entry_of(path: str, status: os.stat_result) -> Entry:
-    """What is told of a name."""
+    """What a listing says of a name."""
     kind = kind_of(status)
     modified = None
     with suppress(ValueError, OverflowError, OSError):  # a time that no calendar has
@@ -233,7 +233,7 @@ class Walk:
         if self.left == 0:
             self.notes.add(f"Only {MOST_SEEN} entries were looked at; give a path to look below.")
         for entry in sorted(entries, key=lambda each: each.name):
-            trio.from_thread.check_cancelled()  # nobody waits any more: stop
+            trio.from_thread.check_cancelled()  # the caller has gone: stop
             names = [*above, entry.name]
             if not can_be_told(entry.name):
                 self.notes.add(UNTOLD)
@@ -285,13 +285,13 @@ class Tree:
         entries: list[Entry] = []
         notes: set[str] = set()
         with explained(path), self.opened(names) as directory, os.scandir(directory) as found:
-            for each in islice(found, MOST_ENTRIES):
-                if not can_be_told(each.name):
+            for found_entry in islice(found, MOST_ENTRIES):
+                if not can_be_told(found_entry.name):
                     notes.add(UNTOLD)
                     continue
                 with suppress(FileNotFoundError):  # it has gone meanwhile
-                    status = each.stat(follow_symlinks=False)
-                    entries.append(entry_of("/".join([*names, each.name]), status))
+                    status = found_entry.stat(follow_symlinks=False)
+                    entries.append(entry_of("/".join([*names, found_entry.name]), status))
             if next(found, None) is not None:
                 notes.add(f"Only {MOST_ENTRIES} entries are shown; find_files finds others.")
         return Listing(sorted(entries, key=lambda each: each.path), sorted(notes))
@@ -371,9 +371,9 @@ class Tree:
         names = names_of(path)
         with explained(path), self.opened(names) as directory:
             with closing(walk.files(directory, names)) as files:
-                for each in files:
-                    if PurePosixPath(each[2]).match(pattern):
-                        yield each
+                for file in files:
+                    if PurePosixPath(file[2]).match(pattern):
+                        yield file
 
 
 def lines_with(wanted: str, path: str, data: bytes) -> Iterator[Line]:
@@ -388,7 +388,7 @@ def lines_with(wanted: str, path: str, data: bytes) -> Iterator[Line]:
 
 def file_server(root: Path) -> Registry:
     """A server that shows what is below a directory: by tools, and as resources."""
-    root = root.resolve(strict=True)  # whoever starts the server may name it by a link
+    root = root.resolve(strict=True)  # the command line may name it by a link
     registry = Registry("files", version="1.0", tool_timeout=30)
     tree = Tree(root)
     for tool in (

@@ -12,7 +12,7 @@ Stock = dict[str, int]
 
 @asynccontextmanager
 async def open_stock(registry: Registry) -> AsyncIterator[Stock]:
-    """Read what is there; it may be a database."""
+    """Read from the store; it may be a database."""
     yield {"rose": 3, "rue": 0}
 
 

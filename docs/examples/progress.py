@@ -1,4 +1,4 @@
-"""Progress: how far a long call is, for whoever wants to know."""
+"""Progress: how far a long call is, for callers that want to know."""
 
 import trio
 

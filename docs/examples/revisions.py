@@ -31,7 +31,7 @@ async def timetable(line: str) -> ResourceLink:
 @registry.tool
 async def caller(context: Context) -> str:
     """Say who calls."""
-    name = context.client.name if context.client else "somebody"
+    name = context.client.name if context.client else "a client"
     return f"{name}, in revision {context.revision}"
 
 

@@ -1,9 +1,9 @@
 """Questions to an SQLite database that change nothing: `python sqlite.py DATABASE`.
 
-SQL from a model is the program of somebody else, so it is kept in four ways that do not depend on
+SQL from a model is a stranger's program, so it is kept in four ways that do not depend on
 each other: the file is opened read-only; an authorizer looks at every single thing that a statement
 would do, and allows what is named here; sizes are bounded within SQLite; and a statement that
-nobody waits for any more is stopped. Values belong in parameters, never in the text.
+no caller waits for any more is stopped. Values belong in parameters, never in the text.
 """
 
 import base64
@@ -22,7 +22,7 @@ from attrs import frozen
 from trio_mcp import Registry, ToolAnnotations, ToolError, serve
 
 TIME_LIMIT = 10.0  # seconds for a question
-LOCK_TIMEOUT = 1.0  # seconds to wait for somebody who writes
+LOCK_TIMEOUT = 1.0  # seconds to wait for another writer
 MOST_ROWS = 1000
 MOST_BYTES = 256 * 1024  # of one answer, and of any value on the way to it
 MOST_MEMORY = 64 * 1024 * 1024  # of SQLite, for all questions together
@@ -59,7 +59,7 @@ SIZES = {
 ADVICE = {
     sqlite3.SQLITE_AUTH: "This server only reads: ask with one SELECT and plain functions.",
     sqlite3.SQLITE_READONLY: "This server only reads: ask with one SELECT.",
-    sqlite3.SQLITE_BUSY: "Somebody is writing to the database; try again.",
+    sqlite3.SQLITE_BUSY: "Another program is writing to the database; try again.",
     sqlite3.SQLITE_NOMEM: "The question needs too much memory; have it sort or join fewer rows.",
     sqlite3.SQLITE_TOOBIG: f"A value may have {MOST_BYTES} bytes, and a statement 10000.",
     sqlite3.SQLITE_CANTOPEN: "The database has gone, or may not be read.",

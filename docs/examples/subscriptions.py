@@ -21,7 +21,7 @@ async def pin(name: str, text: str) -> None:
     is_new = name not in notes
     notes[name] = text
     if is_new:
-        add_note(name)  # whoever listens to the list of resources is told
+        add_note(name)  # clients that listen to the list of resources are notified
     registry.notify_resource_updated(f"board://notes/{name}")
     registry.notify_resource_updated("board://notes")
 

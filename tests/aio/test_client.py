@@ -17,9 +17,9 @@ from tests.aio.support import Workshop, in_asyncio, open_descriptors, our_thread
 from tests.support.processes import EXAMPLES, python
 from trio_mcp import Connected, Connecting, Disconnected, Handlers, ListChanged
 from trio_mcp.aio import Client, Registry, connect, connect_all
-from trio_mcp.aio.held import Held
 from trio_mcp.aio.inloop import Callback
-from trio_mcp.aio.run import acquire
+from trio_mcp.aio.portal import Portal
+from trio_mcp.aio.run import Mailbox, acquire
 from trio_mcp.aio.wrappers import wrapper_of
 from trio_mcp.errors import AlreadyConnected, CannotStart, NotConnected, ServerExited, UnknownTool
 
@@ -320,12 +320,14 @@ async def test_who_is_cancelled_while_opening_leaves_nothing_behind():
         assert our_threads() == []
 
 
-async def close_while_it_opens(held: Held, is_under_way: threading.Event) -> BaseException | None:
+async def close_while_it_opens(
+    portal: Portal, is_under_way: threading.Event
+) -> BaseException | None:
     """Close it at that moment, with no turn of the loop in between; returns what `open` raised."""
-    opening = asyncio.ensure_future(held.open())
+    opening = asyncio.ensure_future(portal.open())
     await asyncio.sleep(0)
     is_under_way.wait()
-    await held.aclose()
+    await portal.aclose()
     return (await asyncio.gather(opening, return_exceptions=True))[0]
 
 
@@ -347,9 +349,10 @@ async def test_who_closes_what_is_being_opened_ends_that_and_who_opens_it_is_tol
             if way == "fail":
                 raise ValueError("mine")
 
-    async with connect(Workshop()) as client:
-        outer = client._held if within else None
-        error = await close_while_it_opens(Held(block, lambda it: it, outer), is_under_way)
+    async with aclosing(connect(Workshop())) as connection:
+        client = await connection.open()
+        portal = Portal(block, lambda it: it, connection if within else None)
+        error = await close_while_it_opens(portal, is_under_way)
         assert type(error) is (ValueError if way == "fail" else NotConnected)
         await client.ping()
 
@@ -367,7 +370,7 @@ async def test_what_is_being_opened_within_what_is_closed_ends_with_it():
         await trio.sleep_forever()
         yield
 
-    opening = asyncio.ensure_future(Held(block, lambda it: it, connection).open())
+    opening = asyncio.ensure_future(Portal(block, lambda it: it, connection).open())
     await is_under_way.wait()
     await connection.aclose()
     with pytest.raises(NotConnected, match="was closed here"):
@@ -377,16 +380,16 @@ async def test_what_is_being_opened_within_what_is_closed_ends_with_it():
 @pytest.mark.requirement("L1")
 @in_asyncio
 async def test_what_is_posted_while_the_run_beside_the_loop_ends_is_not_lost(monkeypatch):
-    run, told = acquire(), []
-    put = run._to_trio.put
+    run, told, put = acquire(), [], Mailbox.put
 
-    def put_late(message):
+    def put_late(mailbox, message):
         """As if the thread that ends had its turn here."""
-        put(run._stopping.set)
-        run._thread.join()
-        put(message)
+        monkeypatch.setattr(Mailbox, "put", put)
+        run.abandon()
+        run.join()
+        mailbox.put(message)
 
-    monkeypatch.setattr(run._to_trio, "put", put_late)
+    monkeypatch.setattr(Mailbox, "put", put_late)
     assert not run.is_over
     run.post(lambda: told.append("it"))
     assert run.is_over
@@ -443,8 +446,8 @@ async def test_under_trio_callbacks_are_plain_functions():
 async def test_a_trio_proxy_in_asyncio_says_what_to_do():
     workshop = Workshop()
     for block in (
-        trio_mcp.open_proxy(workshop),
-        trio_mcp.open_gateway({"one": workshop}),
+        trio_mcp.compose.open_proxy(workshop),
+        trio_mcp.compose.open_gateway({"one": workshop}),
         trio_mcp.Remote(workshop).running(),
     ):
         with pytest.raises(RuntimeError, match=r"runs on Trio: call it from .*trio_mcp\.aio"):
@@ -476,9 +479,19 @@ async def test_a_function_of_the_wrong_kind_in_a_handler_is_told_in_the_log(capl
 @in_asyncio
 async def test_a_trio_client_in_asyncio_says_what_to_do():
     async with connect_all({"one": Workshop()}) as group:
-        client = await group.run_in_trio(group._theirs.servers["one"].client)
+        clients = []
+
+        async def leak():
+            async with trio_mcp.connect(trio_mcp.Registry("theirs")) as client:
+                clients.append(client)
+                await trio.sleep_forever()
+
+        leaking = asyncio.ensure_future(group.run_in_trio(leak))
+        await until(lambda: clients)
         with pytest.raises(RuntimeError, match=r"this client runs on Trio.*trio_mcp\.aio"):
-            await client.ping()
+            await clients[0].ping()
+        leaking.cancel()
+        await asyncio.wait([leaking])
 
 
 @pytest.mark.requirement("L1")

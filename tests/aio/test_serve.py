@@ -51,6 +51,7 @@ async def test_a_signal_stops_it_in_good_order(number):
         assert states[-1].error.returncode == 7
 
 
+@pytest.mark.long
 @pytest.mark.requirement("L1")
 def test_only_http_needs_more_packages():
     program = """

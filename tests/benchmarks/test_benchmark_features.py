@@ -93,9 +93,9 @@ def test_the_meta_of_a_request_is_added_to_that_of_the_era():
 
 
 def test_notifications_are_counted_up_to_the_last(said):
-    assert hear(said(TOLD * 3 + ANSWER), features._PROGRESS, 3, results=1, in_order=True) > 0
-    assert hear(said(ANSWER + TOLD * 3), features._PROGRESS, 3, results=1) > 0
-    assert hear(said(TOLD * 3), features._PROGRESS, 3, results=0) > 0
+    assert hear(said(TOLD * 3 + ANSWER), features.PROGRESS, 3, results=1, in_order=True) > 0
+    assert hear(said(ANSWER + TOLD * 3), features.PROGRESS, 3, results=1) > 0
+    assert hear(said(TOLD * 3), features.PROGRESS, 3, results=0) > 0
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_notifications_are_counted_up_to_the_last(said):
 )
 def test_too_much_too_little_and_errors_are_noticed(said, data, in_order, complaint):
     with pytest.raises(LoadError, match=complaint):
-        hear(said(data), features._PROGRESS, 3, results=1, in_order=in_order)
+        hear(said(data), features.PROGRESS, 3, results=1, in_order=in_order)
 
 
 def test_the_tables_show_figures_who_is_missing_and_ratios(outcomes):

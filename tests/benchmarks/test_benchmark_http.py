@@ -55,16 +55,17 @@ def test_a_server_that_does_not_start_is_not_measured() -> None:
 
 @pytest.mark.long
 def test_sessions_and_streams_can_be_opened(monkeypatch) -> None:
-    monkeypatch.setattr(http, "_STREAMS", 3)
-    monkeypatch.setattr(http, "_IDLE", 3)
-    monkeypatch.setattr(http, "_PRINCIPALS", 3)
+    monkeypatch.setattr(http, "STREAMS", 3)
+    monkeypatch.setattr(http, "IDLE", 3)
+    monkeypatch.setattr(http, "PRINCIPALS", 3)
     assert http.memory_per_connection().keys() == {"stream", "idle"}
     assert http.memory_per_session().keys() == {"session", "session with a token"}
 
 
+@pytest.mark.long
 def test_a_protected_server_lets_in_tokens_and_proofs_and_nobody_else() -> None:
     (peer,) = (each for each in http.peers(install=False) if each.name == DPOP)
-    senders = [*islice(http._ISSUER.bearers(), 2), *islice(http._ISSUER.provers(), 2)]
+    senders = [*islice(http.ISSUER.bearers(), 2), *islice(http.ISSUER.provers(), 2)]
     with serving(peer) as (port, _):
         assert len(new_sessions(port, senders)) == 4
         for wrong in ({}, senders[2]):

@@ -108,6 +108,7 @@ async def test_a_record_of_one_round_is_refused_before_anything_is_measured(tmp_
     assert b"a record takes at least 2 rounds" in done.stderr
 
 
+@pytest.mark.long
 async def test_a_part_of_the_conformance_suite_is_no_record() -> None:
     command = [sys.executable, "-m", "tests.conformance.run", "--side", "client"]
     done = await run([*command, "--record", "x.json"], cwd=ROOT)

@@ -81,8 +81,8 @@ def test_without_redis_or_a_load_generator_it_says_so(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("kind", [MEMORY, SQLITE])
 def test_each_operation_of_a_store_is_measured(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "_SHORTEST", 0.0)
-    monkeypatch.setattr(operations, "_PILOT", 3)
+    monkeypatch.setattr(operations, "SHORTEST", 0.0)
+    monkeypatch.setattr(operations, "PILOT", 3)
     found = in_rounds([Peer(kind, NOTHING)], operations.take, rounds=1, seconds=0, budget=1)
     tables = operations.operations_tables(found).split("\n\n")
     for each in tables:

@@ -39,7 +39,7 @@ def test_the_same_number_of_processes_is_compared() -> None:
 def test_two_processes_serve_and_neither_is_left() -> None:
     _, two, *_ = workers.peers()
     with serving(two) as (port, pid):
-        workers._wait_for_an_answer(port)
+        workers.wait_for_an_answer(port)
         while len(children := psutil.Process(pid).children()) < 2:
             time.sleep(0.01)  # the second one is started when the first one listens
         assert len(new_sessions(port, [{}])) == 1

@@ -19,7 +19,8 @@ import attrs
 
 from tests.auth.client.world import thumb
 from tests.auth.server.support import Issuer, ec_key
-from trio_mcp import HttpPolicy, ResourceServer
+from trio_mcp import HttpPolicy
+from trio_mcp.auth import ResourceServer
 
 BROWSER = """
 import sys

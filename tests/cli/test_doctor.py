@@ -298,6 +298,7 @@ def test_what_programs_see(cli: CommandLine) -> None:
         "server": {"name": "faulty", "version": "1"},
         "revisions": {"modern": "2026-07-28", "legacy": "2025-11-25"},
         "offers": {"tools": 2},
+        "chains": [],
         "errors": 0,
         "warnings": 1,
         "stderr": "",

@@ -8,7 +8,7 @@ import attrs
 import pytest
 import trio
 
-from trio_mcp.cli.elicitation import ElicitationHandler
+from trio_mcp.cli.elicitation import fill_in
 from trio_mcp.cli.forms import ask_for
 from trio_mcp.cli.schemas import Field
 
@@ -163,5 +163,5 @@ async def test_an_object_of_any_kind_is_json() -> None:
 async def test_a_yes_or_no_takes_one_question(said: list[str], answer: Any) -> None:
     person = Person(said)
     params = {"message": "Sure?", "requestedSchema": {"properties": {"sure": {"type": "boolean"}}}}
-    assert await ElicitationHandler(person).fill_in(params) == answer  # type: ignore[arg-type]
+    assert await fill_in(person, params) == answer  # type: ignore[arg-type]
     assert person.asked[0][0] == "yes, no, decline or cancel? "

@@ -29,6 +29,7 @@ call say words=never
 """
 
 
+@pytest.mark.long
 def test_commands_from_a_pipe(cli: CommandLine) -> None:
     done = cli("inspect", SHOP, stdin=SCRIPT)
     assert done.status == 0, done.err
@@ -105,6 +106,7 @@ def test_a_server_that_suggests_nothing(cli: CommandLine, shop: str) -> None:
     assert "trio-mcp: the server does not suggest values\n" in done.err
 
 
+@pytest.mark.long
 def test_a_server_that_dies_is_started_again(cli: CommandLine) -> None:
     script = "call complain\ncall die\ncall say words=on\ncall die\nquit\ncall say words=never\n"
     done = cli("inspect", SHOP, stdin=script)
@@ -129,6 +131,7 @@ async def now() -> str:
 """
 
 
+@pytest.mark.long
 @pytest.mark.requirement("B6")
 def test_where_a_server_of_ones_own_fails(cli: CommandLine) -> None:
     """Its traceback is in its log, which is shown, once; the answer has none of it."""

@@ -86,7 +86,7 @@ async def relaying(endpoint: Endpoint | None = None) -> AsyncIterator[Web]:
 
     relay = Relay(4000, {"command": "secret --key=1"}, connect, Limits(), endpoint)
     with trio.fail_after(120):
-        async with trio.open_nursery() as nursery:
+        async with relay.running(), trio.open_nursery() as nursery:
             yield Web(Host(relay, nursery, CANCELS), relay, opened)
             nursery.cancel_scope.cancel()
 

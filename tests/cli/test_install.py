@@ -315,7 +315,7 @@ def test_what_was_installed_is_uninstalled(cli: CommandLine, tmp_path: Path) -> 
     words = ["uninstall", "mine", "--host", "generic"]
     shown = cli(*words, "--dry-run")
     assert '-    "mine": {' in shown.out
-    assert cli(*words).error.startswith("there is nobody to ask")
+    assert cli(*words).error.startswith("there is no terminal to ask on")
     assert cli(*words, "--yes").status == 0
     assert config.read_text() == before
     outcome = cli("uninstall", "othre", "--host", "generic", "--yes")
@@ -352,7 +352,9 @@ def test_a_byte_order_mark_stays(cli: CommandLine, tmp_path: Path) -> None:
 def test_nobody_is_there_to_say_yes(cli: CommandLine, tmp_path: Path) -> None:
     outcome = cli("install", URL, "--host", "generic")
     assert outcome.status == 1
-    assert outcome.error == "there is nobody to ask: --yes writes it, --dry-run only shows it"
+    assert (
+        outcome.error == "there is no terminal to ask on: --yes writes it, --dry-run only shows it"
+    )
     assert not (tmp_path / "mcp.json").exists()
 
 
@@ -414,13 +416,14 @@ def test_a_file_that_changes_meanwhile_is_not_overwritten(
     from trio_mcp.cli.install import command
 
     config = tmp_path / "mcp.json"
-    show = command._show_difference
+    read = command.read_config
 
-    def meanwhile(*arguments: Any) -> None:
-        show(*arguments)
+    def meanwhile(path: Path) -> Any:
+        found = read(path)
         config.write_text('{"theirs": 1}')
+        return found
 
-    monkeypatch.setattr(command, "_show_difference", meanwhile)
+    monkeypatch.setattr(command, "read_config", meanwhile)
     outcome = cli("install", URL, "--host", "generic", "--yes")
     assert outcome.status == 1
     assert outcome.error.endswith("has changed meanwhile; start again")

@@ -24,7 +24,7 @@ from tests.cli.protected import BROWSER, Authority, authority, behind, browser
 from tests.cli.support import CommandLine, served
 from tests.cli.test_cli_docs import PAGE
 from trio_mcp import HttpPolicy, Registry
-from trio_mcp.cli.login import way_in
+from trio_mcp.cli.login import auth as login_auth
 from trio_mcp.cli.screen import Screen
 
 pytestmark = pytest.mark.requirement("J8")
@@ -126,19 +126,19 @@ def test_where_scopes_lack_the_command_that_asks_for_them_is_named(
 def test_a_scope_cannot_end_the_command_that_names_it() -> None:
     challenge = 'Bearer error="insufficient_scope", scope="a$(id) b;c a$(id)"'
     response = httpx2.Response(403, headers={"WWW-Authenticate": challenge})
-    assert way_in.lacking(response) == " --scope 'a$(id)' --scope 'b;c'"
+    assert login_auth.lacking(response) == " --scope 'a$(id)' --scope 'b;c'"
 
 
 @pytest.mark.usefixtures("shop")
 def test_what_is_kept_is_shown_without_a_token_and_forgotten(
     person: CommandLine, shop: str, issuer: Authority, tmp_path: Path
 ) -> None:
-    assert person("whoami").err == "Nobody is logged in anywhere.\n"
+    assert person("whoami").err == "No logins are kept.\n"
     for words in (["whoami", shop], ["logout", shop]):
         outcome = person(*words)
         assert (outcome.status, outcome.error) == (
             1,
-            f"nobody is logged in to {shop} (`trio-mcp whoami` shows all logins)",
+            f"there is no login for {shop} (`trio-mcp whoami` shows all logins)",
         )
     assert person("login", shop, "--scope", "owner").status == 0
     told = person("whoami", "--json").json
@@ -242,7 +242,7 @@ def test_nobody_comes_back(cli: CommandLine, shop: str, issuer: Authority, tmp_p
         patch.setenv("BROWSER", browser(tmp_path, NOBODY))
         outcome = cli("login", shop, "--timeout", "0.1")
     assert outcome.status == 1
-    assert outcome.err.splitlines()[-1] == "trio-mcp: nobody logged in within 0.1 s"
+    assert outcome.err.splitlines()[-1] == "trio-mcp: no login within 0.1 s"
     assert not kept(tmp_path).exists()
     assert issuer.forms == []
 
@@ -359,7 +359,7 @@ URL = "https://mcp.example.com/mcp"
         (["login", URL, "--client-secret-env", "HOME"], "--client-secret-env does nothing witho"),
         (
             ["login", URL, "--client-id", "a", "--client-secret-env", "HOME"],
-            "--client-secret-env needs --issuer, for nobody else to be shown the secret",
+            "--client-secret-env needs --issuer, so that no other server gets the secret",
         ),
         (["login", URL, "--header", "Authorization: x"], "headers: auth sends Authorization"),
         (["logout"], "say what to log out of: the URL of a server, or --all"),
@@ -370,7 +370,7 @@ URL = "https://mcp.example.com/mcp"
         (["tools", URL, "--client-id", "a"], "--client-id needs --client-secret-env or --client-"),
         (
             ["tools", URL, "--client-id", "a", "--client-secret-env", "HOME"],
-            "--client-secret-env needs --issuer, for nobody else to be shown the secret",
+            "--client-secret-env needs --issuer, so that no other server gets the secret",
         ),
         (
             ["tools", URL, "--client-id", "a", "--token-env", "HOME"],
@@ -431,7 +431,7 @@ def test_where_logins_are_kept(
     monkeypatch.setitem(sys.modules, "keyring", module)
     monkeypatch.setitem(sys.modules, "keyring.errors", module.errors)
     monkeypatch.setenv("TRIO_MCP_LOGINS", "keyring")
-    assert person("whoami").err == "Nobody is logged in anywhere.\n"
+    assert person("whoami").err == "No logins are kept.\n"
     assert person("login", shop).status == 0
     assert person("tools", shop).status == 0
     assert person("logout", "--all").out.endswith("No logins are left in the keyring.\n")

@@ -3,8 +3,8 @@
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -90,7 +90,7 @@ async def test_the_client_stays_while_the_server_changes(source: Path) -> None:
         assert text_of(await hears(server)) == "two"
 
         write(source, "broken(\n")
-        await server.said(b"it starts anew when its source changes")
+        await server.said(b"it starts again when its source changes")
         assert b"SyntaxError" in server.stderr
         await tell(server, call(4, "version"))
         assert "exited with status 1" in (await hears(server))["error"]["message"]
@@ -106,12 +106,14 @@ async def test_the_client_stays_while_the_server_changes(source: Path) -> None:
             os.kill(child, 0)
 
 
+@pytest.mark.long
 async def test_what_is_said_before_the_server_is_there_is_not_lost(source: Path) -> None:
     done = await run(command(source), lines(*[call(number, "version") for number in range(50)]))
     assert done.returncode == 0
     assert sorted(answer["id"] for answer in parse(done.stdout)) == list(range(50))
 
 
+@pytest.mark.long
 async def test_over_http(source: Path) -> None:
     async with running(command(source, "--http", "127.0.0.1:0")) as server:
         await server.said(b" at http://")
@@ -134,7 +136,7 @@ DIES = [sys.executable, "-I", "-S", "-c", "input(); raise SystemExit(3)"]
 async def test_what_a_server_has_not_answered_at_its_exit_is_answered_then() -> None:
     client, ours = trio.testing.memory_stream_pair()
     to_relay, changes = trio.open_memory_channel[None](1)
-    relay = Relay(ours, DIES, changes, patience=60)
+    relay = Relay(ours, DIES, changes, timeout=60)
     with to_relay, trio.fail_after(60):
         async with background_task(relay.run):
             await client.send_all(lines(call(1, "version")))
@@ -156,7 +158,7 @@ async def test_a_client_that_reads_no_more_has_gone(server: list[str]) -> None:
     to_relay, changes = trio.open_memory_channel[None](1)
     with to_relay, trio.fail_after(60):
         await client.send_all(lines(call(1, "version")))
-        await Relay(ours, server, changes, patience=60).run()
+        await Relay(ours, server, changes, timeout=60).run()
 
 
 async def version_of(server: Server, start: int) -> str:
@@ -165,14 +167,15 @@ async def version_of(server: Server, start: int) -> str:
         return await client.call_tool("version", returns=str)
 
 
-def is_watching(frame: FrameType | None) -> bool:
-    """Whether a thread watches."""
-    while frame is not None and frame.f_code.co_filename != watching_module.__file__:
-        frame = frame.f_back
-    return frame is not None
+async def test_what_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, running = watching_module.watch, []
 
+    def noted(*args: Any, **options: Any) -> Iterator[Any]:
+        running.append(args)
+        yield from watch(*args, **options)
+        running.remove(args)
 
-async def test_what_is_watched(tmp_path: Path) -> None:
+    monkeypatch.setattr(watching_module, "watch", noted)
     ignored = (".git/d.py", "node_modules/f.py", "env/lib/site-packages/e.py", "b.txt")
     for name in ("a.py", "deep/c.py", *ignored):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -183,8 +186,8 @@ async def test_what_is_watched(tmp_path: Path) -> None:
                 (tmp_path / each).write_text(name)
             write(tmp_path / name, "changed")
             await changes.receive()
-        assert any(map(is_watching, sys._current_frames().values()))
-    assert not any(map(is_watching, sys._current_frames().values())), "its thread has ended"
+        assert running
+    assert not running
 
 
 def test_a_system_that_cannot_watch(

@@ -359,7 +359,7 @@ def test_a_file_that_serves_while_it_is_imported(
     assert (outcome.status, outcome.out) == (1, "")
     assert outcome.error == (
         "unguarded serves while it is imported; put that under "
-        f'`if __name__ == "__main__":`, or it serves whoever imports it ({path}, line 5)'
+        f'`if __name__ == "__main__":`, or it serves when it is imported ({path}, line 5)'
     )
 
 

@@ -26,6 +26,7 @@ from trio_mcp.cli.screen import Screen
 PROMPT = "mcp>"
 
 
+@pytest.mark.long
 def test_arguments_and_a_form(shop: str, tmp_path: Path) -> None:
     terminal = Terminal("call", shop, "order", "book=Emma", cwd=tmp_path)
     assert "How many." in terminal.sees("count (integer):")
@@ -58,6 +59,7 @@ def test_arguments_and_a_form(shop: str, tmp_path: Path) -> None:
     assert terminal.leaves()[0] == 0
 
 
+@pytest.mark.long
 def test_ctrl_c_in_a_form_ends_the_command(shop: str, tmp_path: Path) -> None:
     words = ("order", "book=Emma", "count=1", "--era", "legacy")
     terminal = Terminal("call", shop, *words, cwd=tmp_path)
@@ -99,6 +101,7 @@ def test_an_interactive_session(tmp_path: Path) -> None:
     assert terminal.leaves()[0] == 0
 
 
+@pytest.mark.long
 def test_questions_progress_and_ctrl_c(tmp_path: Path) -> None:
     terminal = Terminal("inspect", SHOP, "--era", "legacy", cwd=tmp_path)
     terminal.sees("which speaks 2025-11-25.")
@@ -147,6 +150,7 @@ def test_questions_progress_and_ctrl_c(tmp_path: Path) -> None:
     assert terminal.leaves()[0] == 0
 
 
+@pytest.mark.long
 def test_subscriptions_history_and_completion(shop: str, tmp_path: Path) -> None:
     """What was on the screen already is not written again: hence the ends of words."""
     terminal = Terminal("inspect", shop, cwd=tmp_path)

@@ -55,6 +55,7 @@ def test_every_client_takes_a_token_from_the_environment(
     assert TOKEN not in outcome.out + outcome.err
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("importing")
 def test_a_token_that_is_missing_is_told_as_a_server_tells_it(
     guarded: str, cli: CommandLine, monkeypatch: pytest.MonkeyPatch

@@ -140,6 +140,7 @@ def test_what_a_tool_prints_is_not_the_result(cli: CommandLine) -> None:
     assert cli("call", SHOP, "say", "words=hello").out == "returned: hello\n"
 
 
+@pytest.mark.long
 def test_a_server_that_dies(cli: CommandLine) -> None:
     outcome = cli("call", SHOP, "die")
     assert (outcome.status, outcome.out) == (1, "")

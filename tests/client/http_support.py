@@ -10,11 +10,13 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import h11
 import httpcore2
 import httpx2
+import pytest
 import trio
 from attrs import define, field
 from trio.testing import memory_stream_pair
@@ -43,7 +45,7 @@ class Incoming:
     headers: dict[str, str]
     body: bytes
     _http: h11.Connection
-    _stream: trio.abc.Stream
+    stream: trio.abc.Stream
     gone: bool = False
     """Whether the connection is closed."""
 
@@ -64,7 +66,7 @@ class Incoming:
 
     async def respond(self, status: int, body: bytes = b"", **headers: str) -> None:
         """Answer with a body."""
-        await self._begin(status, {"content-length": str(len(body)), **named(headers)})
+        await self.begin(status, {"content-length": str(len(body)), **named(headers)})
         if body:
             await self._send(h11.Data(body))
         await self.end()
@@ -89,7 +91,7 @@ class Incoming:
 
     async def start(self, **headers: str) -> None:
         """Begin a stream of events."""
-        await self._begin(200, named({"content_type": "text/event-stream", **headers}))
+        await self.begin(200, named({"content_type": "text/event-stream", **headers}))
 
     async def event(self, message: Any, **fields: Any) -> None:
         """Send an event; bytes as they are, anything else as JSON."""
@@ -106,26 +108,27 @@ class Incoming:
 
     async def raw(self, data: bytes) -> None:
         """Send bytes past the HTTP library."""
-        await self._stream.send_all(data)
+        await self.stream.send_all(data)
 
     async def drop(self) -> None:
         """Break the connection off."""
         self.gone = True
-        await self._stream.aclose()
+        await self.stream.aclose()
 
     async def until_gone(self) -> None:
         """Wait until the client has closed the connection."""
         try:
-            assert await self._stream.receive_some() == b""
+            assert await self.stream.receive_some() == b""
         except trio.BrokenResourceError:
             pass
         self.gone = True
 
-    async def _begin(self, status: int, headers: dict[str, str]) -> None:
+    async def begin(self, status: int, headers: dict[str, str]) -> None:
+        """Send the head of an answer."""
         await self._send(h11.Response(status_code=status, headers=list(headers.items())))
 
     async def _send(self, event: Any) -> None:
-        await self._stream.send_all(self._http.send(event))
+        await self.stream.send_all(self._http.send(event))
 
 
 def named(headers: dict[str, str]) -> dict[str, str]:
@@ -352,9 +355,10 @@ class MemoryNetwork(httpcore2.AsyncNetworkBackend):
 
     def make_client(self) -> httpx2.AsyncClient:
         """An httpx2 client on this network."""
-        transport = httpx2.AsyncHTTPTransport(verify=False)
-        transport._pool = httpcore2.AsyncConnectionPool(max_connections=100, network_backend=self)
-        return httpx2.AsyncClient(transport=transport)
+        pool = partial(httpcore2.AsyncConnectionPool, network_backend=self)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(httpcore2, "AsyncConnectionPool", pool)
+            return httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(verify=False))
 
 
 @asynccontextmanager

@@ -11,15 +11,8 @@ import trio.testing
 from attrs import frozen
 
 from tests.support.tools import echo
-from trio_mcp import (
-    Client,
-    Context,
-    Handlers,
-    Registry,
-    ResourceUpdated,
-    ResponseCache,
-    connect,
-)
+from trio_mcp import Client, Context, Handlers, Registry, ResourceUpdated, ResponseCache, connect
+from trio_mcp.middleware import McpRequest, RequestNext
 
 ERAS = ["modern", "legacy"]
 
@@ -41,7 +34,7 @@ class Counted:
 
     def __init__(self, **options: Any) -> None:
         self.asked: Counter[str] = Counter()
-        self.registry = Registry("counted", **options)
+        self.registry = Registry("counted", middleware=[self._count], **options)
         self.registry.add_tool(echo)
         self.registry.add_prompt(hello, name="greeting")
         self.value = 1
@@ -49,15 +42,14 @@ class Counted:
     @asynccontextmanager
     async def client(self, **options: Any) -> AsyncIterator[Client]:
         """A client of it."""
+        before = self.asked.copy()
         async with connect(self.registry, **options) as client:
-            send = client._session.transport.request
-
-            async def counting(method: str, *arguments: Any) -> Any:
-                self.asked[method] += 1
-                return await send(method, *arguments)
-
-            client._session.transport.request = counting  # type: ignore[method-assign]
+            self.asked = before  # without what is asked when they meet
             yield client
+
+    async def _count(self, request: McpRequest, call_next: RequestNext) -> Any:
+        self.asked[request.method] += 1
+        return await call_next(request)
 
 
 LISTS: dict[str, Callable[[Client], Any]] = {
@@ -302,13 +294,13 @@ async def test_a_flood_of_changes_does_not_go_through_what_is_kept(
     from trio_mcp.client import cache as module
 
     compared: list[str] = []
-    concerns = module._concerns
+    concerns = module.concerns
 
     def counted(changed: str, uri: str) -> bool:
         compared.append(uri)
         return concerns(changed, uri)
 
-    monkeypatch.setattr(module, "_concerns", counted)
+    monkeypatch.setattr(module, "concerns", counted)
     cache = module.ConnectionCache()
 
     def keep(uri: str) -> None:

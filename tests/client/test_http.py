@@ -435,7 +435,7 @@ async def test_a_modern_server_that_asks_on_a_stream_is_not_answered(caplog) -> 
     with caplog.at_level(logging.WARNING, "trio_mcp.client"):
         async with serving(script) as url, connect(url, handlers=Handlers(roots=[])) as client:
             assert (await client.call_tool("echo")).success
-            assert b"roots/list" in client.noise[0]
+            assert b"roots/list" in client.stray_output[0]
     assert [each.rpc for each in script.requests if each.rpc is None] == []
 
 

@@ -255,7 +255,7 @@ async def test_a_proxy_that_refuses_is_said_to_do_so() -> None:
 @pytest.mark.requirement("F13")
 async def test_a_connection_that_breaks_is_an_error() -> None:
     async def half(incoming: Incoming) -> None:
-        await incoming._begin(200, {"content-type": "application/json", "content-length": "100"})
+        await incoming.begin(200, {"content-type": "application/json", "content-length": "100"})
         await incoming.write(b"{")
         await incoming.drop()
 

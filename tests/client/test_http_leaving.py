@@ -15,7 +15,6 @@ from trio.testing import wait_all_tasks_blocked
 from tests.client.http_support import ECHO, Incoming, Script, in_memory, serving
 from trio_mcp import Client, Handlers, HttpOptions, Limits, connect
 from trio_mcp.errors import CallTimeout, CannotReach, ConnectionLost, NotConnected, ResponseTooLarge
-from trio_mcp.peer.outbound import ConnectionEnded
 
 ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
 
@@ -134,7 +133,7 @@ async def test_it_can_be_cancelled_at_any_stage(era, stage) -> None:
 
 
 @pytest.mark.requirement("F15")
-@pytest.mark.parametrize("checkpoints", range(0, 60, 3))
+@pytest.mark.parametrize("checkpoints", range(0, 60, 6))
 @ERAS
 async def test_it_can_be_cancelled_at_any_checkpoint(era, checkpoints) -> None:
     script = Script(era)
@@ -250,10 +249,9 @@ async def test_a_handler_that_fails_is_an_error_for_the_server_alone(caplog) -> 
 async def test_nothing_can_be_asked_once_the_link_is_closed() -> None:
     script = Script()
     async with serving(script) as url, connect(url) as client:
-        transport = client._session.transport
-    with pytest.raises(ConnectionEnded):
-        await transport.request("tools/list")
-    await transport.notify("notifications/initialized")
+        pass
+    with pytest.raises(NotConnected):
+        await client.request("tools/list")
     with pytest.raises(NotConnected):
         await client.notify("notifications/anything")
     assert [each.rpc for each in script.requests] == ["server/discover", "tools/list"]

@@ -21,6 +21,7 @@ from tests.support.tools import registry_of
 from trio_mcp import (
     Client,
     Context,
+    Disconnected,
     Handlers,
     HttpOptions,
     HttpPolicy,
@@ -150,7 +151,7 @@ async def test_an_old_server_is_recognised(refusal: int, options: dict[str, Any]
             assert list(client.tools) == ["echo"]
             assert (await client.call_tool("echo", {"text": "grüß\ndich"})).text == "grüß\ndich"
             await client.ping()
-            assert client.noise == []
+            assert client.stray_output == []
         first, *_ = [each for each in script.requests if each.rpc == "initialize"]
         assert first.target == "/mcp", "Streamable HTTP is tried first"
         [opened] = script.asked("GET")
@@ -441,7 +442,7 @@ async def test_other_events_and_noise_are_skipped() -> None:
     script.takes["tools/call"] = call
     async with serving(script) as url, connect(url) as client:
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-        assert client.noise == [b"no JSON"]
+        assert client.stray_output == [b"no JSON"]
 
 
 async def test_a_request_that_is_given_up_is_called_off() -> None:
@@ -548,7 +549,7 @@ async def end_it(events: Incoming) -> None:
 async def break_it(events: Incoming) -> None:
     await events.write(b"data: {")
     events.gone = True
-    await trio.aclose_forcefully(events._stream)
+    await trio.aclose_forcefully(events.stream)
 
 
 async def say_too_much(events: Incoming) -> None:
@@ -648,7 +649,7 @@ async def test_cancelled_while_the_stream_is_being_opened() -> None:
 
             async def reach() -> None:
                 async with connect(url):
-                    pass
+                    raise AssertionError("connected")
 
             nursery.start_soon(reach)
             await script.wait_asked("GET")
@@ -809,6 +810,6 @@ async def test_our_client_and_our_server(revision: str) -> None:
                 with pytest.raises(ResourceNotFound):
                     await client.read_resource("nowhere://at/all")
                 handle.stop()
-                await client._session.closed.wait()
+                assert [type(each) async for each in client.states()][-1] is Disconnected
                 with pytest.raises(ConnectionLost):
                     await client.ping()

@@ -9,8 +9,9 @@ from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 from tests.client.support import beside, command, served
 from tests.support.tools import echo, registry_of
-from trio_mcp import connect, open_process, serve_stream
+from trio_mcp import connect, serve_stream
 from trio_mcp.errors import AlreadyConnected, NotConnected
+from trio_mcp.transports import open_process
 
 pytestmark = pytest.mark.requirement("E5")
 

@@ -13,9 +13,11 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.compose.support import named
 from tests.support.processes import TIME_LIMIT
-from trio_mcp import Client, Context, Handlers, McpRequest, Part, Registry, Remote, connect
+from trio_mcp import Client, Context, Handlers, Registry, Remote, connect
 from trio_mcp.client.negotiation import Era
+from trio_mcp.compose import Provider
 from trio_mcp.compose.upstream import Upstream
+from trio_mcp.middleware import McpRequest
 from trio_mcp.wire.payloads import LoggingLevel
 
 pytestmark = pytest.mark.requirement("L4")
@@ -87,7 +89,7 @@ async def test_there_are_no_more_connections_than_there_may_be(
             assert len(upstream.callers.open) == 1
 
 
-class Witness(Part):
+class Witness(Provider):
     """Sees whose roots have changed."""
 
     def __init__(self) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from trio_mcp import HttpOptions, ProcessOptions, Registry
+from trio_mcp import HttpOptions, Registry
 from trio_mcp.compose.config import read_servers
 from trio_mcp.errors import ConfigError
+from trio_mcp.transports import ProcessOptions
 
 pytestmark = pytest.mark.requirement("L3")
 

@@ -17,7 +17,6 @@ from tests.client.support import line_of
 from tests.compose.support import Mortal, named
 from tests.support.tools import echo
 from trio_mcp import (
-    Backoff,
     Connected,
     Connecting,
     Context,
@@ -28,11 +27,11 @@ from trio_mcp import (
     Registry,
     Remote,
     connect,
-    open_gateway,
-    open_proxy,
 )
 from trio_mcp.client.passing import exchange
+from trio_mcp.compose import Backoff, open_gateway, open_proxy
 from trio_mcp.errors import CannotStart, ConfigError
+from trio_mcp.registry import catalogue_of
 
 pytestmark = pytest.mark.requirement("L4")
 SOON = Backoff(first=0.01, longest=0.05, stable=10)
@@ -52,7 +51,9 @@ async def test_many_servers_are_one_under_names_of_their_own() -> None:
         (name,) = [each for each in client.tools if each.startswith("long_")]
         assert len(name) == 128
         assert (await client.call_tool(name, {"text": "long"})).text == "long"
-        assert gateway.registry.health() == {"servers": dict.fromkeys(servers, "connected")}
+        assert catalogue_of(gateway.registry).health() == {
+            "servers": dict.fromkeys(servers, "connected")
+        }
 
 
 async def test_a_gateway_follows_its_configuration(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ async def test_a_gateway_follows_its_configuration(tmp_path: Path) -> None:
             await gateway.load(path)
             await client.refresh_tools()
             assert list(client.tools) == []
-            assert gateway.registry.health() == {"servers": {"gone": "disconnected"}}
+            assert catalogue_of(gateway.registry).health() == {"servers": {"gone": "disconnected"}}
             assert isinstance(gateway.states["gone"], Disconnected)
 
 
@@ -242,11 +243,11 @@ async def test_a_caller_who_never_answers_is_not_waited_for(autojump_clock: obje
         params = {"name": "ask", "arguments": {}, "_meta": meta}
         held = await exchange(client, "tools/call", params)
         assert held["resultType"] == "input_required"
-        assert len(upstream.held) == 1
+        assert len(upstream.suspended) == 1
         with pytest.raises(McpError, match="Too many questions are open"):
             await exchange(client, "tools/call", params)
         await trio.sleep(301)
-        assert len(upstream.held) == 0
+        assert len(upstream.suspended) == 0
         await ended.wait()
         late = {**params, "requestState": held["requestState"], "inputResponses": {}}
         with pytest.raises(McpError, match="request state is not acceptable"):

@@ -10,22 +10,21 @@ import trio
 from tests.compose.support import named
 from tests.support.tools import echo
 from trio_mcp import (
-    Backoff,
     Connected,
     Context,
     Disconnected,
     Handlers,
     McpError,
-    McpRequest,
-    ProcessOptions,
     Registry,
     Remote,
     ServerGroup,
     connect_all,
-    open_gateway,
     serve_http,
 )
+from trio_mcp.compose import Backoff, open_gateway
 from trio_mcp.errors import CannotStart, ClientError, ConfigError, ServerUnavailable, UnknownTool
+from trio_mcp.middleware import McpRequest
+from trio_mcp.transports import ProcessOptions
 
 pytestmark = pytest.mark.requirement("L3")
 QUICK = ProcessOptions(close_timeout=0.1, terminate_timeout=0.5)

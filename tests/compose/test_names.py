@@ -41,5 +41,5 @@ def test_a_name_is_never_too_long() -> None:
 
 
 def test_servers_that_cannot_be_told_apart_are_refused() -> None:
-    with pytest.raises(ConfigError, match="'my files' and 'my_files' cannot be told apart"):
+    with pytest.raises(ConfigError, match="'my files' and 'my_files' cannot be distinguished"):
         UniqueNames(["my files", "my_files"])

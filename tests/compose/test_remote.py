@@ -13,7 +13,6 @@ from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 from tests.compose.support import Mortal
 from trio_mcp import (
-    Backoff,
     CallToolResult,
     Client,
     Completion,
@@ -26,18 +25,19 @@ from trio_mcp import (
     Remote,
     ResourceNotFound,
     ResourceUpdated,
-    ServerExtension,
     TextContent,
     connect,
     connect_all,
-    open_gateway,
-    open_proxy,
     serve_http,
     serve_stream,
 )
 from trio_mcp.client.negotiation import Era
+from trio_mcp.compose import Backoff, open_gateway, open_proxy
 from trio_mcp.errors import NotConnected
+from trio_mcp.extending import ServerExtension
 from trio_mcp.extensions.tasks import Tasks, TasksClient
+from trio_mcp.middleware import McpCall, McpRequest
+from trio_mcp.registry import catalogue_of
 
 pytestmark = pytest.mark.requirement("L4")
 LIMIT = 60
@@ -269,7 +269,7 @@ async def test_changes_are_passed_on(up: Era, down: Era) -> None:
         wanted = {"resources": ["shelf://one", "book://Emma"], "lists": ["tools"]}
         async with client.subscribe(**wanted) as changes:
             assert set(changes.uris) == {"shelf://one", "book://Emma"}
-            watchers = library.registry.changes.watchers
+            watchers = catalogue_of(library.registry).changes.watchers
             while "shelf://one" not in watchers:  # a legacy server is asked for one at a time
                 await trio.sleep(0.01)
             library.registry.notify_resource_updated("shelf://one")
@@ -296,7 +296,7 @@ async def test_what_may_have_changed_while_the_server_was_gone_is_told(
         async with remote.running(), connect(registry, era=down) as client:
             await remote.ready()
             async with client.subscribe(resources=["shelf://one"]) as changes:
-                while "shelf://one" not in library.registry.changes.watchers:
+                while "shelf://one" not in catalogue_of(library.registry).changes.watchers:
                     await trio.sleep(0.01)
                 server.die()
                 assert await anext(changes) == ResourceUpdated("shelf://one")
@@ -429,12 +429,12 @@ async def test_what_runs_around_calls_runs_around_those_that_are_passed_on() -> 
             seen.append("extension")
             return await proceed()
 
-    async def around_request(request: Any, proceed: Any) -> Any:
+    async def around_request(request: McpRequest, proceed: Any) -> Any:
         if request.method == "tools/call":
             seen.append("request")
         return await proceed(request)
 
-    async def around_call(call: Any, proceed: Any) -> Any:
+    async def around_call(call: McpCall, proceed: Any) -> Any:
         seen.append("call")
         return await proceed(call)
 
@@ -442,7 +442,7 @@ async def test_what_runs_around_calls_runs_around_those_that_are_passed_on() -> 
     for options in (
         {"extensions": [Audit()]},
         {"middleware": [around_request]},
-        {"call_middleware": [around_call]},
+        {"middleware": [around_call]},
     ):
         registry = Registry("front", **options)  # type: ignore[arg-type]
         registry.mount(Remote(Library().registry))

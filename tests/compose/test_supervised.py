@@ -9,7 +9,8 @@ import trio
 
 from tests.compose.support import Mortal, named
 from tests.support.tools import echo
-from trio_mcp import Backoff, Connected, Connecting, Disconnected
+from trio_mcp import Connected, Connecting, Disconnected
+from trio_mcp.compose import Backoff
 from trio_mcp.compose.supervised import SupervisedConnection
 from trio_mcp.errors import CallTimeout, CannotReach, ServerUnavailable
 

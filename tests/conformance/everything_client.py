@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import httpx2
 
-    from trio_mcp import Client, ClientExtension
+    from trio_mcp import Client
+    from trio_mcp.extending import ClientExtension
 
 DONE = "done"
 PATIENCE = 100.0
@@ -237,7 +238,7 @@ async def call_with(auth: httpx2.Auth, url: str) -> None:
 
 async def log_in(url: str, **options: Any) -> None:
     """Get in as a person."""
-    from trio_mcp import Fetching, OAuth
+    from trio_mcp.auth import Fetching, OAuth
 
     options = {"fetching": Fetching(trust_env=False), "open_browser": agree, **options}
     await call_with(OAuth(**options), url)
@@ -256,7 +257,7 @@ async def log_in_as_registered(url: str) -> None:
 
 async def log_in_twice(url: str) -> None:
     """Get in, and again where the server's authorization server has become another."""
-    from trio_mcp import Fetching, OAuth
+    from trio_mcp.auth import Fetching, OAuth
 
     auth = OAuth(open_browser=agree, fetching=Fetching(trust_env=False))
     async with connected(url, auth=auth) as client:
@@ -279,7 +280,7 @@ async def be_refused(url: str) -> None:
 
 async def show_secret(url: str) -> None:
     """Get in as a program with a secret."""
-    from trio_mcp import ClientCredentials, Fetching
+    from trio_mcp.auth import ClientCredentials, Fetching
 
     given, fetching = told(), Fetching(trust_env=False)
     id, secret = given["client_id"], given["client_secret"]
@@ -288,7 +289,7 @@ async def show_secret(url: str) -> None:
 
 async def sign(url: str) -> None:
     """Get in as a program with a key."""
-    from trio_mcp import ClientCredentials, Fetching
+    from trio_mcp.auth import ClientCredentials, Fetching
 
     given = told()
     auth = ClientCredentials(
@@ -302,7 +303,7 @@ async def sign(url: str) -> None:
 
 async def be_vouched_for(url: str) -> None:
     """Get in by the word of an enterprise."""
-    from trio_mcp import EnterpriseManaged, Fetching
+    from trio_mcp.auth import EnterpriseManaged, Fetching
 
     given = told()
 
@@ -322,7 +323,7 @@ async def be_vouched_for(url: str) -> None:
 
 async def be_a_workload(url: str) -> None:
     """Get in by the word of a platform."""
-    from trio_mcp import Fetching, WorkloadIdentity
+    from trio_mcp.auth import Fetching, WorkloadIdentity
 
     given = told()
 

@@ -76,17 +76,30 @@ def test_every_target_of_make_is_explained() -> None:
     assert rows == {f"`make {target}`" for target in described} - {"`make help`"}
 
 
-def test_ci_does_what_the_page_says() -> None:
-    commands = re.findall(r"^make ([a-z-]+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
-    (told,) = re.findall(r"CI runs `\.ci/run`.*?: (.*?), in\s+this order", text_of("setting-up"))
-    assert re.findall(r"`make ([a-z-]+)`", told) == commands
-
-
 def test_every_folder_of_tests_is_explained() -> None:
     rows = table(FOLDER / "setting-up.md", "Folder")
     told = {each for folders, _ in rows for each in re.findall(r"`tests/(\w+)`", folders)}
     folders = {each.parent.name for each in (ROOT / "tests").glob("*/*.py")}
     assert told == folders
+
+
+def private_names_in(file: Path) -> Iterator[str]:
+    """What it imports of us, or replaces, by a private name. Ruff sees the rest (SLF001)."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        names: list[Any] = []
+        match node:
+            case ast.ImportFrom(module=str(module)) if module.startswith("trio_mcp"):
+                names = [*module.split("."), *(each.name for each in node.names)]
+            case ast.Call(func=ast.Attribute(attr="setattr") | ast.Name(id="getattr" | "setattr")):
+                names = [each.value for each in node.args if isinstance(each, ast.Constant)]
+        for name in names:
+            if isinstance(name, str) and re.match("_[^_]", name):
+                yield f"{file.relative_to(ROOT)}:{node.lineno} {name}"
+
+
+def test_tests_reach_nothing_that_is_private() -> None:
+    files = (ROOT / "tests").rglob("*.py")
+    assert [found for file in files for found in private_names_in(file)] == []
 
 
 def test_every_benchmark_is_named_with_options_that_it_has() -> None:
@@ -163,8 +176,3 @@ def test_the_functions_of_a_walk_are_where_it_goes() -> None:
 
 def test_names_outside_of_the_tables_exist() -> None:
     assert "paired_ratio" in set(names_in(ROOT / "benchmarks" / "figures.py"))
-
-
-def text_of(page: str) -> str:
-    """A page, on one line."""
-    return " ".join((FOLDER / f"{page}.md").read_text().split())

@@ -11,7 +11,8 @@ import pytest
 import trio
 
 from tests.support.processes import ENVIRONMENT, EXAMPLES, TIME_LIMIT, python, run
-from trio_mcp import ClientCredentials, HttpOptions, MemoryStore, OAuth, connect
+from trio_mcp import HttpOptions, connect
+from trio_mcp.auth import ClientCredentials, MemoryStore, OAuth
 from trio_mcp.errors import AuthorizationError
 
 

@@ -84,7 +84,7 @@ async def test_the_explorer_as_a_process(root: Path) -> None:
             for uri in ("tree:///../secret.txt", "tree:///%2e%2e%2fsecret.txt", "tree:///out/x"):
                 with pytest.raises(ResourceNotFound):
                     await client.read_resource(uri)
-            assert client.noise == []
+            assert client.stray_output == []
             assert client.stderr() == ""
 
 

@@ -83,7 +83,7 @@ async def test_the_server_as_a_process(database: Path, unchanged: None) -> None:
                 assert not refused.success
                 assert "This server only reads" in refused.error
             assert (await ask(client, f"{ENDLESS} SELECT i FROM n", limit=2)).success
-            assert client.noise == []
+            assert client.stray_output == []
             assert client.stderr() == ""
 
 
@@ -217,7 +217,7 @@ async def test_a_locked_database_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("CREATE TABLE t(x)")
         writer.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(ToolError, match="Somebody is writing"):
+        with pytest.raises(ToolError, match="Another program is writing"):
             await query_server(path).call("query", {"sql": "SELECT * FROM t"})
 
 

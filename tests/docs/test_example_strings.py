@@ -31,7 +31,7 @@ def connected(request: pytest.FixtureRequest) -> Connect:
         with trio.fail_after(TIME_LIMIT):
             async with connect(target, era=era, process_options=process) as client:
                 yield client
-                assert client.noise == []
+                assert client.stray_output == []
                 assert client.stderr() == ""
 
     return connect_to_it

@@ -40,7 +40,7 @@ def connected(request: pytest.FixtureRequest) -> Connect:
         with trio.fail_after(TIME_LIMIT):
             async with connect(target, era=era, process_options=process, **options) as client:
                 yield client
-                assert client.noise == []
+                assert client.stray_output == []
                 assert client.stderr() == ""
 
     return connect_to
@@ -217,7 +217,7 @@ async def test_asking(connected: Connect) -> None:
         reserve = {"book": "Emma", "reader": "Ada"}
         assert await call("reserve", **reserve) == "Emma is reserved for Ada."
         assert await call("recommend") == "Persuasion"
-        assert customer.asked[-1] == "One book for somebody who likes Emma by Jane Austen?"
+        assert customer.asked[-1] == "One book for a reader who likes Emma by Jane Austen?"
         assert await call("export") == "file:///srv/orders.csv"
 
         customer.action = "decline"

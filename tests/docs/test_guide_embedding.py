@@ -25,7 +25,6 @@ from trio_mcp import (
     Context,
     ControlRouter,
     HttpOptions,
-    Limits,
     McpError,
     Registry,
     ServerHandle,
@@ -40,7 +39,6 @@ from trio_mcp import (
 from trio_mcp.errors import ConnectionLost, LifespanError
 
 GUIDE = ROOT / "docs" / "guides" / "embedding.md"
-TEXT = " ".join(GUIDE.read_text().split())
 
 
 class Lifespan:
@@ -110,7 +108,6 @@ async def test_who_shares_a_lifespan() -> None:
         with pytest.raises(RuntimeError, match=r"^registry 'test' is running already$"):
             await registry.running().__aenter__()
     assert lifespan.events == ["open", *words, "closed", "finally"]
-    assert "registry 'library' is running already" in TEXT
 
 
 async def test_a_unix_socket_will_do(tmp_path: Path) -> None:
@@ -204,8 +201,6 @@ async def test_cancelling_a_server_closes_its_lifespan_and_writes_what_is_answer
     answers = bytes(await ours.receive_some()).splitlines()
     assert [orjson.loads(each)["id"] for each in answers] == [2]
     assert await ours.receive_some() == b""
-    assert Limits().flush_timeout == 2
-    assert "for at most 2 seconds (`Limits.flush_timeout`)" in TEXT
 
 
 # -- where exceptions go ----------------------------------------------------------------------
@@ -262,7 +257,10 @@ async def test_a_connection_that_breaks_is_no_exception() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve_stream, registry_of(echo), theirs)
         await wait_all_tasks_blocked()
+        assert nursery.child_tasks
         await trio.aclose_forcefully(ours)
+        await wait_all_tasks_blocked()
+        assert not nursery.child_tasks
 
 
 def _holds(error: BaseException, kind: type[Exception]) -> bool:
@@ -345,7 +343,7 @@ def test_asyncio_cannot_run_it() -> None:
 
 def test_what_a_context_has_is_named() -> None:
     public = [each.name for each in attrs.fields(Context) if not each.name.startswith("_")]
-    assert [name for name in public if f"`{name}`" not in TEXT] == []
+    assert [name for name in public if f"`{name}`" not in GUIDE.read_text()] == []
 
 
 @pytest.mark.long
@@ -353,7 +351,7 @@ async def test_the_app_serves_inside_another_one_as_the_guide_says(tmp_path: Pat
     (module,) = (each for each in blocks_of(GUIDE) if each.file == "press_site.py")
     (tmp_path / "press_site.py").write_text(module.text)
     (command,) = re.findall(r"^hypercorn (.*)$", GUIDE.read_text(), re.MULTILINE)
-    (path,) = re.findall(r"`http://127\.0\.0\.1:8001(/\w+/mcp)`", TEXT)
+    (path,) = re.findall(r"`http://127\.0\.0\.1:8001(/\w+/mcp)`", GUIDE.read_text())
     words = command.replace(":8001", ":0").split()
     environment = ENVIRONMENT | {"PYTHONPATH": f"{ROOT}:{tmp_path}"}
     async with running([sys.executable, "-m", "hypercorn", *words], env=environment) as server:

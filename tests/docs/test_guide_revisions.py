@@ -18,12 +18,12 @@ from trio_mcp import (
     AudioContent,
     CallToolResult,
     Context,
-    HttpPolicy,
     Icon,
     McpError,
     Registry,
     ResourceLink,
     SchemaError,
+    SessionOptions,
     TextContent,
     ToolAnnotations,
     handle_message,
@@ -462,7 +462,7 @@ async def test_in_process_a_message_stands_for_itself() -> None:
 
 @pytest.mark.parametrize(("version", "found"), [(None, "2025-03-26"), ("2025-06-18", "2025-06-18")])
 async def test_over_http_without_sessions_it_is_the_header(version: str | None, found: str) -> None:
-    async with hosting(telling(), HttpPolicy(stateless=True)) as host:
+    async with hosting(telling(), sessions=SessionOptions(stateless=True)) as host:
         client = LegacyClient(host)
         response = await client.post(CALL, {"mcp-protocol-version": version})
         assert text(await response.answer()) == found

@@ -10,12 +10,13 @@ from cryptography.fernet import Fernet
 from tests.docs.pages import LANGUAGES, blocks_of, run_page
 from tests.docs.test_readme import table
 from tests.support.processes import EXAMPLES, ROOT
-from trio_mcp import Context, ElicitResult, Handlers, Limits, Registry, ToolError, connect
+from trio_mcp import Context, ElicitResult, Handlers, Registry, ToolError, connect
 from trio_mcp.client.negotiation import Era
 
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 START_PROCESSES = {
-    *("asyncio", "authorization", "client", "deployment", "many-servers", "migrating", "proxies"),
+    *("asyncio", "authorization", "client", "deployment", "explorer"),
+    *("many-servers", "migrating", "proxies"),
     *("results", "revisions", "security", "tasks", "testing", "tools"),
 }
 """Guides that show how servers and commands are started: that takes long."""
@@ -121,11 +122,3 @@ def test_refusals_are_worded_as_the_guide_says() -> None:
         with pytest.raises(ToolError) as refused:
             _ = answer.value
         assert f'"{refused.value}"' in value
-
-
-def test_numbers_are_those_of_the_limits() -> None:
-    guides = {guide.stem: " ".join(guide.read_text().split()) for guide in GUIDES}
-    limits = Limits()
-    assert f"and {limits.progress_rate:g} a second after that" in guides["progress"]
-    assert limits.question_timeout == 5 * 60
-    assert "five minutes at most (`Limits(question_timeout=…)`)" in guides["asking"]

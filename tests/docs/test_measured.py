@@ -132,7 +132,7 @@ def test_a_broken_record_is_refused_with_what_is_wrong(
     with pytest.raises(RecordError) as refused:
         load(path, Benchmarks, "make bench")
     assert reason in str(refused.value)
-    assert str(refused.value).endswith("`make bench` makes it anew")
+    assert str(refused.value).endswith("`make bench` makes it again")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,28 @@ PAGE = ROOT / "docs" / "contributing" / "rooms.md"
 PACKAGE = ROOT / "trio_mcp"
 ROOMS = {each.parent.name for each in PACKAGE.glob("*/__init__.py")}
 PUBLIC = "the public names"
-GROUND = (["version"], ["public"], ["errors"], ["background"], ["backoff"], ["checks"], ["extras"])
+GROUND = (
+    ["version"],
+    ["public"],
+    ["errors"],
+    ["background"],
+    ["backoff"],
+    ["checks"],
+    ["extras"],
+    ["threads"],
+)
 """Modules that any room may import."""
 PURE = ("wire", "schema", "peer/inbound.py", "peer/outbound.py")
+PUBLIC_PACKAGES = (
+    "auth",
+    "compose",
+    "compose.openapi",
+    "extending",
+    "middleware",
+    "schema",
+    "transports",
+)
+"""Packages whose public names are imported from them, and not from `trio_mcp`."""
 NOT_PURE = {"anyio", "asyncio", "multiprocessing", "select", "signal", "socket", "subprocess"}
 NOT_PURE |= {"trio"}
 
@@ -38,12 +58,22 @@ def parts_of(file: Path) -> list[ast.Import | ast.ImportFrom | ast.Compare]:
     return [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, kinds)]
 
 
+@cache
+def is_public(module: str, name: str) -> bool:
+    """Whether a name of a package is public there."""
+    package = module.removeprefix("trio_mcp.")
+    return package in PUBLIC_PACKAGES and name in import_module(module).MODULES
+
+
 def imported(file: Path) -> Iterator[tuple[str, int]]:
     """The modules that a file imports, wherever in it, and the line."""
     for node in parts_of(file):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}:{node.lineno} imports relatively"
             assert node.module is not None
+            if all(is_public(node.module, each.name) for each in node.names):
+                yield "trio_mcp", node.lineno
+                continue
             inside = node.module == "trio_mcp"
             names = [each.name for each in node.names if (PACKAGE / each.name).is_dir()]
             yield from ((f"trio_mcp.{each}", node.lineno) for each in names if inside)
@@ -113,6 +143,17 @@ def test_what_is_pure_does_no_input_and_output(pure: str) -> None:
         if module.split(".")[0] in NOT_PURE
     ]
     assert found == []
+
+
+def test_the_garbage_collector_is_left_to_the_user() -> None:
+    """It is the process's: a library that switches it off, or freezes what is there, is no guest."""
+    using = [
+        f"{file.relative_to(ROOT)}:{line}"
+        for file in sorted(PACKAGE.rglob("*.py"))
+        for module, line in imported(file)
+        if module == "gc"
+    ]
+    assert using == []
 
 
 # -- circles ----------------------------------------------------------------------------------

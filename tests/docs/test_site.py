@@ -13,16 +13,8 @@ import trio_mcp
 import trio_mcp.aio
 import trio_mcp.errors
 from tests.support.processes import ROOT
-from trio_mcp import (
-    Client,
-    ClientConnection,
-    GroupServer,
-    Limits,
-    Remote,
-    RemoteOptions,
-    TextContent,
-    ToolError,
-)
+from trio_mcp import Client, ClientConnection, GroupServer, Limits, Remote, TextContent, ToolError
+from trio_mcp.compose import RemoteOptions
 from trio_mcp.errors import ServerExited
 from trio_mcp.testing import ConnectOptions, ServeOptions
 
@@ -42,8 +34,20 @@ def documented() -> list[str]:
     return names
 
 
+PACKAGES = [
+    "trio_mcp",
+    *("trio_mcp.auth", "trio_mcp.compose", "trio_mcp.compose.openapi", "trio_mcp.extending"),
+    *("trio_mcp.middleware", "trio_mcp.schema", "trio_mcp.transports"),
+]
+"""Where public names are imported from."""
+NAMELESS = {"ClientState", "CallNext", "RequestNext"}
+"""Unions and functions' types, which have no names of their own."""
+
+
 @pytest.mark.parametrize(
-    "names", [trio_mcp.MODULES, trio_mcp.errors.__all__], ids=["all", "errors"]
+    "names",
+    [trio_mcp.errors.__all__, *(import_module(each).MODULES for each in PACKAGES)],
+    ids=["errors", *PACKAGES],
 )
 def test_every_public_name_is_in_the_reference_once(names) -> None:
     elsewhere = ("trio_mcp.aio.",)  # the same names again, for asyncio
@@ -59,19 +63,21 @@ def test_every_name_for_asyncio_is_in_the_reference_and_says_where_it_is_from() 
 
 
 def test_what_is_public_says_where_it_is_imported_from() -> None:
-    for name in trio_mcp.MODULES:
-        public = getattr(trio_mcp, name)
-        if name in trio_mcp.errors.__all__:
-            assert public is getattr(trio_mcp.errors, name)
-        elif name != "ClientState":  # a union, which has no name of its own
-            assert f"{public.__module__}.{public.__qualname__}" == f"trio_mcp.{name}"
+    for package in PACKAGES:
+        module = import_module(package)
+        for name in module.MODULES:
+            public = getattr(module, name)
+            if name in trio_mcp.errors.__all__:
+                assert public is getattr(trio_mcp.errors, name)
+            elif name not in NAMELESS:
+                assert f"{public.__module__}.{public.__qualname__}" == f"{package}.{name}"
     for name in trio_mcp.errors.__all__:
         assert getattr(trio_mcp.errors, name).__module__ == "trio_mcp.errors"
 
 
 @pytest.mark.parametrize(
     "package",
-    ["middleware", "testing", "extensions.apps", "extensions.skills", "extensions.tasks"],
+    ["testing", "extensions.apps", "extensions.skills", "extensions.tasks"],
 )
 def test_what_a_package_of_its_own_has_says_that_it_is_from_there(package: str) -> None:
     module = import_module(f"trio_mcp.{package}")
@@ -101,11 +107,17 @@ def test_options_that_are_passed_on_are_all_that_there_are(options, function, gi
     assert {*options.__annotations__, *given} == {*inspect.signature(function).parameters}
 
 
-def test_type_checkers_and_programs_see_the_same_names() -> None:
-    tree = ast.parse(Path(trio_mcp.__file__).read_text())
+@pytest.mark.parametrize("package", PACKAGES)
+def test_type_checkers_and_programs_see_the_same_names(package: str) -> None:
+    module = import_module(package)
+    tree = ast.parse(Path(module.__file__ or "").read_text())
     typed = next(node for node in ast.walk(tree) if isinstance(node, ast.If)).body
     seen = {(node.names[0].name, node.module) for node in typed if isinstance(node, ast.ImportFrom)}
-    assert seen == {(name, f"trio_mcp.{module}") for name, module in trio_mcp.MODULES.items()}
+    assert seen == {(name, f"trio_mcp.{where}") for name, where in module.MODULES.items()}
+
+
+def test_what_a_first_server_and_a_first_client_need_is_at_the_top() -> None:
+    assert len(trio_mcp.MODULES) <= 80
 
 
 def public(kind: type) -> set[str]:
@@ -116,7 +128,7 @@ def test_plumbing_is_not_reachable_on_a_client() -> None:
     assert public(Client) == {
         *("answer", "call_tool", "capabilities", "complete", "era", "extensions", "get_prompt"),
         *("instructions", "list_all"),
-        *("list_prompts", "list_resource_templates", "list_resources", "messages", "noise"),
+        *("list_prompts", "list_resource_templates", "list_resources", "messages", "stray_output"),
         *("notify", "ping", "read_resource", "refresh_tools", "request", "revision", "server_info"),
         *("set_log_level", "set_roots", "state", "states", "stderr", "subscribe", "tools"),
     }

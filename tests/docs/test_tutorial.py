@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.pages import FILE, LANGUAGES, blocks_of, run_page
+from tests.docs.pages import LANGUAGES, blocks_of, run_page
 from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, python
 from trio_mcp import Handlers, ResourceNotFound, connect
 from trio_mcp.transports.process import ProcessOptions
@@ -49,26 +49,6 @@ def test_every_block_is_found_and_has_a_language_that_is_known(page: Path) -> No
     blocks = list(blocks_of(page))
     assert page.read_text().count("```") == 2 * len(blocks)
     assert {block.language for block in blocks} <= LANGUAGES
-
-
-@every_page
-def test_words_say_what_a_block_does_to_a_file(page: Path) -> None:
-    """Nobody has to guess whether it is new, added, or put in place of something."""
-    text = page.read_text()
-    for block in blocks_of(page):
-        if block.file is None:
-            assert block.language not in ("python", "toml"), "all of it is a part of some file"
-            continue
-        _, at_the_end, line = FILE.match(block.text).groups()  # type: ignore[union-attr]
-        before = " ".join(text[: text.index(block.text)].split("\n\n")[-2].split())
-        if at_the_end:
-            assert f"at the end of `{block.file}`:" in before
-        elif line:
-            assert re.search(r"the line that imports from `\w+`:$", before)
-        else:
-            assert re.search(
-                rf"(new file `{block.file}`:|all of it:|unit for|`{block.file}`)", before
-            )
 
 
 @every_page

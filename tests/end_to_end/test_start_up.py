@@ -51,19 +51,18 @@ NOT_FOR_TOOLS = [
     "trio_mcp.registry.files",
     "trio_mcp.registry.prompts",
     "trio_mcp.registry.resources",
-    "trio_mcp.registry.uri_search",
     "trio_mcp.registry.uri_template",
     "trio_mcp.schema.bounds",
+    "trio_mcp.schema.budget",
     "trio_mcp.schema.engine",
     "trio_mcp.schema.explain",
-    "trio_mcp.schema.explicit",
-    "trio_mcp.schema.judge",
+    "trio_mcp.schema.full",
     "trio_mcp.schema.parameters",
     "trio_mcp.schema.references",
     "trio_mcp.schema.refusals",
-    "trio_mcp.schema.work",
     "trio_mcp.server.conversation",
-    "trio_mcp.server.othercalls",
+    "trio_mcp.server.legacy_conversation",
+    "trio_mcp.server.modern_conversation",
     "trio_mcp.wire.offers",
 ]
 """What a server with plain tools does not need, from its start to the answers of its tools."""
@@ -131,7 +130,7 @@ async def test_a_server_over_http_without_oauth_imports_nothing_for_it(policy: s
 @pytest.mark.long
 async def test_a_server_with_oauth_does() -> None:
     served = "auth=ResourceServer(resource='https://a.test/mcp', issuers=['https://b.test'])"
-    script = "from trio_mcp import ResourceServer" + OVER_HTTP.format(policy=served)
+    script = "from trio_mcp.auth import ResourceServer" + OVER_HTTP.format(policy=served)
     assert await modules_after(script, FOR_OAUTH) == FOR_OAUTH
 
 
@@ -165,18 +164,18 @@ def test_all_names_that_need_no_extra_can_be_imported_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("package", "name", "extra"),
+    ("package", "home", "name", "extra"),
     [
-        ("httpx2", "OAuth", "auth"),
-        ("joserfc", "OAuth", "auth"),
-        ("httpx2", "openapi", "openapi"),
-        ("httptools", "serve_http", "http"),
+        ("httpx2", "trio_mcp.auth", "OAuth", "auth"),
+        ("joserfc", "trio_mcp.auth", "OAuth", "auth"),
+        ("httpx2", "trio_mcp.compose.openapi", "openapi", "openapi"),
+        ("httptools", "trio_mcp", "serve_http", "http"),
     ],
 )
 def test_a_name_that_needs_more_packages_says_which_extra_brings_them(
-    package: str, name: str, extra: str
+    package: str, home: str, name: str, extra: str
 ) -> None:
-    program = f"import sys; sys.modules[{package!r}] = None; from trio_mcp import {name}"
+    program = f"import sys; sys.modules[{package!r}] = None; from {home} import {name}"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT
     )

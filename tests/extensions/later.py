@@ -1,4 +1,4 @@
-"""An extension by somebody else: calls that are answered at once and collected later.
+"""An extension from outside this package: calls that are answered at once and collected later.
 
 It uses nothing but what `trio_mcp` exports. Run as a program, it serves on stdio: `later.py`.
 """
@@ -13,22 +13,17 @@ from typing import Any
 
 import trio
 
-from trio_mcp import (
+from trio_mcp import Context, ElicitResult, Limits, McpError, Registry, serve
+from trio_mcp.extending import (
     CallChannel,
     ClientExtension,
-    Context,
-    ElicitResult,
     ExtensionMethod,
     ExtensionRequest,
     ExtensionServing,
     ExtensionSubscription,
-    Limits,
-    McpError,
     Method,
     PendingCall,
-    Registry,
     ServerExtension,
-    serve,
 )
 
 LATER = "com.example/later"
@@ -139,7 +134,7 @@ class Later(ServerExtension):
         return {NUDGE: self.nudge}
 
     def subscriptions(self) -> Sequence[ExtensionSubscription]:
-        """What clients may want to be told."""
+        """What clients may subscribe to."""
         return [
             ExtensionSubscription(
                 key="laterIds", notification=CHANGED, params=self.job_params, accept=self.accept
@@ -257,8 +252,8 @@ class Later(ServerExtension):
             raise OSError("/etc/secret")
         if "wait" in values:
             await trio.sleep_forever()
-        mine = [each for each in values if each in self.jobs]
-        return [each for each in mine if self.jobs[each].owner == request.principal]
+        mine = [id for id in values if id in self.jobs]
+        return [id for id in mine if self.jobs[id].owner == request.principal]
 
     async def job_params(self, request: ExtensionRequest, value: str | None) -> dict[str, Any]:
         """How it is."""
@@ -292,7 +287,7 @@ class LaterClient(ClientExtension):
         return {CHANGED: self.take, EMPTIED: self.take, NUDGED: self.take}
 
     def take(self, params: dict[str, Any]) -> None:
-        """Wake whoever waits."""
+        """Wake all that wait."""
         self.told.append(params)
         self.changed.set()
         self.changed = trio.Event()
@@ -358,7 +353,7 @@ def make(extension: ServerExtension | None = None, **options: Any) -> Registry:
 
     @registry.tool(extensions={LATER: True})
     async def paint(thing: str, context: Context) -> str:
-        """Paint something, in the colour that somebody says."""
+        """Paint something, in the colour that the client names."""
         await context.progress(1, 2)
         await context.info("painting")
         colour = await context.elicit("Which colour?", str)

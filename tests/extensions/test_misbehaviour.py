@@ -12,22 +12,16 @@ from tests.extensions.later import COUNT, LATER, NUDGE, TRY, Later, LaterClient,
 from tests.extensions.ways import BLUE, raw
 from tests.support.client import LEGACY, MODERN
 from tests.support.tools import error_of, failure_of, text_of
-from trio_mcp import (
+from trio_mcp import Client, Context, Limits, McpError, Registry, connect, handle_message
+from trio_mcp.errors import LifespanError
+from trio_mcp.extending import (
     CallChannel,
-    Client,
     ClientExtension,
-    Context,
     ExtensionRequest,
     ExtensionServing,
-    Limits,
-    McpError,
     PendingCall,
-    Registry,
     ServerExtension,
-    connect,
-    handle_message,
 )
-from trio_mcp.errors import LifespanError
 
 pytestmark = pytest.mark.requirement("K1")
 
@@ -79,7 +73,7 @@ async def test_a_method_in_a_batch() -> None:
     async with raw(make(), "2025-03-26") as client:
         await client.send([client.request_of(COUNT.name), client.request_of("later/nothing")])
         [one, other] = await client.receive()
-        assert {each["id"]: "result" in each for each in (one, other)} == {2: True, 3: False}
+        assert {answer["id"]: "result" in answer for answer in (one, other)} == {2: True, 3: False}
 
 
 async def test_a_method_without_a_connection() -> None:
@@ -158,7 +152,7 @@ async def test_around_everything_that_runs_a_function(revision: str) -> None:
         for number, (method, params) in enumerate(requests):
             result = (await client.request(method, params))["result"]
             assert result["_meta"]["com.example/seen"] == number + 1
-        assert [each.split()[0] for each in seen] == list(Wrapper.wraps)
+        assert [line.split()[0] for line in seen] == list(Wrapper.wraps)
 
 
 @each_era
@@ -243,7 +237,7 @@ async def test_a_question_passes_through(autojump_clock: object) -> None:
 
 
 class Background(ServerExtension):
-    """Has calls answered that nobody sends."""
+    """Has calls answered that no client sends."""
 
     identifier = "com.example/background"
     serving: ExtensionServing
@@ -281,7 +275,7 @@ async def test_calls_that_nobody_sends(autojump_clock: object) -> None:
         assert result["content"][0]["text"] == "ada 2026-07-28 False"
         with pytest.raises(McpError, match="Unknown tool"):
             await call(request("nothing"))
-        with pytest.raises(McpError, match="nobody who could be asked"):
+        with pytest.raises(McpError, match="no client that could be asked"):
             await call(request("paint", thing="door"))
         assert (await call(request("slow"), timeout=5))["isError"]
         assert "isError" not in await call(request("slow"), timeout=100)
@@ -289,7 +283,7 @@ async def test_calls_that_nobody_sends(autojump_clock: object) -> None:
             await call(request("fail", how="hang"), timeout=1e9)
         assert scope.cancelled_caught
         listed = await call(ExtensionRequest(method="tools/list", revision="2025-11-25"))
-        assert "who" in [each["name"] for each in listed["tools"]]
+        assert "who" in [tool["name"] for tool in listed["tools"]]
         with pytest.raises(McpError, match="no revision"):
             await call(ExtensionRequest(method="tools/list", revision="1999"))
         with pytest.raises(McpError, match="in the background"):
@@ -380,7 +374,7 @@ async def test_subscriptions_that_an_extension_spoils(caplog: pytest.LogCaptureF
         job.told = [{1}]  # which is no JSON
         job.move(status="odd")
         await trio.testing.wait_all_tasks_blocked()
-        assert "cannot be told" in caplog.text
+        assert "cannot be sent" in caplog.text
         job.told = []
         job.move(status="even")
         assert (await client.receive())["params"]["status"] == "even"
@@ -431,7 +425,7 @@ async def test_notifications_that_cannot_be_taken(
         handlers=BLUE,
     ) as client:
         await client.notify(NUDGE, {"fail": True})
-        await client.notify("notifications/nobody's")
+        await client.notify("notifications/unknown")
         await client.notify(NUDGE, {"how": "hard"})
         assert "nudged too hard" not in str(await client.request(COUNT.name))
         assert theirs.nudges == ["hard"]
@@ -453,7 +447,7 @@ async def test_only_its_own_notifications_are_sent() -> None:
     async with raw(registry, MODERN[-1]) as client:
         assert "internal error" in failure_of(await client.call("tell", method="notifications/x"))
         assert text_of(await client.call("tell", method="notifications/later/nudged")) == "told"
-        assert [each["method"] for each in client.told] == ["notifications/later/nudged"]
+        assert [message["method"] for message in client.told] == ["notifications/later/nudged"]
 
 
 # -- what peers declare ---------------------------------------------------------------------------

@@ -7,16 +7,14 @@ import pytest
 import trio
 
 from tests.extensions.later import LATER, Later, LaterClient, make
-from trio_mcp import (
+from trio_mcp import Registry, SchemaError, connect
+from trio_mcp.extending import (
     ClientExtension,
     ExtensionMethod,
     ExtensionRequest,
     ExtensionSubscription,
     Method,
-    Registry,
-    SchemaError,
     ServerExtension,
-    connect,
 )
 
 pytestmark = pytest.mark.requirement("K1")
@@ -127,7 +125,7 @@ ON_SERVERS: dict[str, tuple[dict[str, Any], str]] = {
     "key": ({"subscriptions": ["toolsListChanged"]}, "the protocol has a subscription"),
     "own key": ({"subscriptions": ["a", "a"]}, "there is a subscription with the key 'a'"),
     "other's key": ({"subscriptions": ["laterIds"]}, "there is a subscription with the key"),
-    "no key": ({"subscriptions": [""]}, "cannot have the key"),
+    "no key": ({"subscriptions": [""]}, "a subscription cannot be called"),
 }
 
 

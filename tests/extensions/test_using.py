@@ -12,23 +12,11 @@ from tests.support.client import LEGACY, MODERN
 from tests.support.tools import each_revision
 from tests.transports.http.support import client_of as http_client
 from tests.transports.http.support import hosting
-from trio_mcp import (
-    Client,
-    ExtensionMethod,
-    ExtensionRequest,
-    Limits,
-    McpError,
-    Method,
-    Registry,
-    ServerExtension,
-    connect,
-)
+from trio_mcp import Client, Limits, McpError, Registry, connect
 from trio_mcp.errors import CallTimeout, ToolFailed
-from trio_mcp.server.caller import UNKNOWN_CALLER
-from trio_mcp.server.request import RequestContext
+from trio_mcp.extending import ExtensionMethod, ExtensionRequest, Method, ServerExtension
 from trio_mcp.server.scopes import needed_scopes
 from trio_mcp.server.server import Server
-from trio_mcp.server.session import Session
 from trio_mcp.wire.jsonrpc import Request
 
 pytestmark = pytest.mark.requirement("K1")
@@ -47,7 +35,7 @@ async def test_everything_that_it_adds(way: str, era: Any) -> None:
         assert now.meta[LATER] == {"now": True}
         # A call whose answer is put off, which reports, logs, and asks.
         assert await client.call_tool("paint", {"thing": "door"}, returns=str) == "door is blue"
-        [heard] = [each for each in ours.told if each.get("status") == "completed"]
+        [heard] = [news for news in ours.told if news.get("status") == "completed"]
         assert heard["told"] == [1, "painting", 2]
         counted = await client.request("later/count")
         assert (counted["count"], counted["settings"]) == (1, {"patience": 3})
@@ -154,8 +142,8 @@ async def test_what_travels(revision: str) -> None:
         assert answer["result"]["resultType"] == "later"
         assert "_meta" in answer["result"] or revision in LEGACY
         answer = await client.request("tools/list")
-        metas = [each.get("_meta", {}) for each in answer["result"]["tools"]]
-        shown = {"always": True} in [each.get(LATER) for each in metas]
+        metas = [tool.get("_meta", {}) for tool in answer["result"]["tools"]]
+        shown = {"always": True} in [meta.get(LATER) for meta in metas]
         assert shown is (revision >= "2025-06-18")
         watched = await client.request("later/watch", {"laterId": "none"})
         assert watched["error"]["code"] == (-32602 if revision in LEGACY else -32601)
@@ -185,10 +173,10 @@ async def test_a_subscription_is_told_how_things_are() -> None:
         told = [*client.told]
         while not told or told[-1]["params"]["status"] != "completed":
             told.append(await client.receive())
-        assert {each["method"] for each in told} == {"notifications/later"}
+        assert {message["method"] for message in told} == {"notifications/later"}
         assert told[-1]["params"]["result"]["content"][0]["text"] == "door is red"
-        metas = [each["params"]["_meta"] for each in told]
-        assert all("io.modelcontextprotocol/subscriptionId" in each for each in metas)
+        metas = [message["params"]["_meta"] for message in told]
+        assert all("io.modelcontextprotocol/subscriptionId" in meta for meta in metas)
 
 
 async def test_one_that_is_on_or_off() -> None:
@@ -201,7 +189,7 @@ async def test_one_that_is_on_or_off() -> None:
         assert (await client.receive())["params"]["asked"] is not None
         await client.call("slow")  # now there is one, and so nothing to tell
         serving.changed("laterEmptied")
-        serving.changed("nobody's")
+        serving.changed("unknown")
         assert "result" in await client.request("later/count")
         assert client.told == []
 
@@ -232,7 +220,7 @@ async def test_there_is_a_most_to_what_a_session_is_told() -> None:
     async with raw(make(), LEGACY[-1], limits=Limits(max_subscriptions=2)) as client:
         ids = [(await client.call("slow"))["result"]["laterId"] for _ in range(3)]
         answers = [await client.request("later/watch", {"laterId": id}) for id in [*ids, ids[0]]]
-        assert ["result" in each for each in answers] == [True, True, False, True]
+        assert ["result" in answer for answer in answers] == [True, True, False, True]
         assert "which is the limit" in answers[2]["error"]["message"]
 
 
@@ -270,10 +258,8 @@ async def test_scopes_of_a_method_count() -> None:
             return {}
 
     registry = Registry("guarded", extensions=[Guarded()])
-    context = RequestContext(
-        Server(registry, Limits()), "", "guarded/get", {}, UNKNOWN_CALLER, Session()
-    )
-    assert needed_scopes(Request(1, "guarded/get", {}), context) == {"read"}
+    request = Request(1, "guarded/get", {})
+    assert needed_scopes(request, Server(registry, Limits()), pytest.fail) == {"read"}
 
 
 async def test_what_a_block_raises_keeps_its_name() -> None:

@@ -15,8 +15,9 @@ from tests.support.client import LEGACY, MODERN
 from tests.support.tools import each_revision, text_of
 from tests.transports.http.support import client_of as http_client
 from tests.transports.http.support import hosting
-from trio_mcp import ClientExtension, Context, McpError, Registry, connect
+from trio_mcp import Context, McpError, Registry, connect
 from trio_mcp.errors import ProtocolError
+from trio_mcp.extending import ClientExtension
 
 pytestmark = pytest.mark.requirement("K1")
 
@@ -88,7 +89,7 @@ async def test_a_subscription_needs_the_extension() -> None:
         for odd in ({"laterIds": "a"}, {"laterIds": [1]}, {"laterEmptied": "yes"}):
             answer = await client.request("subscriptions/listen", {"notifications": odd})
             assert answer["error"]["code"] == -32602
-        many = {"laterIds": [str(each) for each in range(100_000)]}
+        many = {"laterIds": [str(number) for number in range(100_000)]}
         answer = await client.request("subscriptions/listen", {"notifications": many})
         assert "at most" in answer["error"]["message"]
 
@@ -237,7 +238,7 @@ def test_nothing_is_imported_that_is_not_used() -> None:
         "async def add(a: int) -> int: return a\n"
         "from trio_mcp import serve\n"
         "import trio_mcp.transports.stdio.serve\n"
-        "print([each for each in sys.modules if 'extension' in each or 'extended' in each])\n"
+        "print([name for name in sys.modules if 'extension' in name or 'extended' in name])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

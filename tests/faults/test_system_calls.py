@@ -277,7 +277,7 @@ def test_a_statement_that_fails_in_sqlite(code: str, tmp_path: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sqlite3, "connect", partial(real, factory=factory(striking)))
             try:
-                async with SQLiteStore(path, patience=0.01).open() as store:
+                async with SQLiteStore(path, timeout=0.01).open() as store:
                     for key in ("a:1", "a:2", "a:3"):
                         try:
                             await store.commit(Put(key, key.encode(), ttl=1e6))

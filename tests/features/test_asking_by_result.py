@@ -10,6 +10,7 @@ import string
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import attrs
@@ -26,6 +27,7 @@ from tests.support import official
 from tests.support.client import MODERN, RawClient, modern_meta, serving
 from tests.support.tools import INTERNAL, echo, error_of, failure_of, registry_of, text_of
 from trio_mcp import Context, Handlers, Limits, McpError, Registry, connect, handle_message
+from trio_mcp.registry import catalogue_of, sealing
 from trio_mcp.registry.sealing import Sealer
 from trio_mcp.transports.memory import Embedded
 from trio_mcp.wire.payloads import ToolDescription
@@ -484,7 +486,7 @@ async def test_wrong_types_are_refused_and_spoil_nothing(params, expected):
 
 # -- the state ------------------------------------------------------------------------------------
 
-REFUSED = (-32602, "The request state is not acceptable; send the request anew, without it.")
+REFUSED = (-32602, "The request state is not acceptable; send the request again, without it.")
 
 
 def refused(answer: Any) -> bool:
@@ -562,11 +564,10 @@ async def test_a_state_shows_nothing():
 
 
 @pytest.mark.requirement("H9")
-async def test_a_state_expires(caplog):
+async def test_a_state_expires(caplog, monkeypatch):
     now = 1000.0
-    registry = states()
-    registry._sealer = Sealer(ttl=60, clock=lambda: now)
-    async with modern(registry) as (client, _):
+    monkeypatch.setattr(sealing, "Sealer", partial(Sealer, clock=lambda: now))
+    async with modern(states(state_ttl=60)) as (client, _):
         first, second = await start(client, "three"), await start(client, "three")
         now += 59.9
         assert questions_of(await again(client, first, "three")) == {"c": "c"}
@@ -579,8 +580,8 @@ async def test_a_state_expires(caplog):
 async def test_how_long_a_state_is_good_is_the_registry_s_choice():
     for ttl in (0, -1, float("inf"), float("nan")):
         with pytest.raises(ValueError, match="ttl"):
-            _ = states(state_ttl=ttl).sealer
-    sealer = states(state_ttl=7).sealer
+            _ = catalogue_of(states(state_ttl=ttl)).sealer
+    sealer = catalogue_of(states(state_ttl=7)).sealer
     assert sealer.ttl == 7
 
 
@@ -783,7 +784,7 @@ async def test_a_client_that_has_not_declared_it_is_told_what_is_needed(tool, ca
             assert answer["error"]["data"] == {"requiredCapabilities": needed}
             if official.available():
                 name = "MissingRequiredClientCapabilityError"
-                official._validator(NOW, name).validate(answer)
+                official.validator(NOW, name).validate(answer)
 
 
 async def test_capabilities_are_those_of_the_request_at_hand():

@@ -520,7 +520,7 @@ async def test_plain_functions_run_in_threads_and_may_get_stuck():
     registry = prompts(quick)
     registry.add_prompt(stuck, timeout=0.01)
     try:
-        async with serving(registry, Limits(cancel_patience=0)) as (client, _):
+        async with serving(registry, Limits(cancel_timeout=0)) as (client, _):
             code, message = error_of(await get(client, "stuck"))
             assert (code, message) == (-32603, "Prompt stuck timed out after 0.01 s")
             assert said(await get(client, "quick")) != threading.main_thread().name

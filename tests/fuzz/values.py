@@ -12,7 +12,8 @@ from typing import Any, Final
 import trio
 
 from tests.fuzz.judging import Finding
-from trio_mcp import DPoP, Registry, SchemaError, openapi
+from trio_mcp import Registry, SchemaError
+from trio_mcp.auth import DPoP
 from trio_mcp.auth.challenges import parse_challenges
 from trio_mcp.auth.documents import (
     ClientRegistration,
@@ -22,10 +23,11 @@ from trio_mcp.auth.documents import (
     ServerMetadata,
     read,
 )
+from trio_mcp.auth.server.credentials import ProofRefused
 from trio_mcp.auth.server.dpop import ProofVerifier
 from trio_mcp.auth.server.keys import BadSignature, PublicKeys, read_signed
-from trio_mcp.auth.server.refusals import ProofRefused
 from trio_mcp.compose.config import read_servers
+from trio_mcp.compose.openapi import openapi
 from trio_mcp.errors import ConfigError
 from trio_mcp.extensions.skills.frontmatter import frontmatter_of
 from trio_mcp.registry.uri_template import UriTemplate
@@ -273,10 +275,10 @@ _OPERATIONS: Final[dict[str, Callable[[TablesStore, str], Any]]] = {
     "p": lambda store, key: store.commit(Put(key, key.encode(), ttl=10, delay=0)),
     "g": lambda store, key: store.get(key),
     "d": lambda store, key: store.commit(Delete(key)),
-    "a": lambda store, key: store.commit(Append(key, b"item", ttl=10, most=3)),
+    "a": lambda store, key: store.commit(Append(key, b"item", ttl=10, limit=3)),
     "r": lambda store, key: store.read(key),
     "n": lambda store, key: store.commit(Add(key, 2**61, ttl=10)),
-    "s": lambda store, key: store.scan(folder_of(key) or key, most=2),
+    "s": lambda store, key: store.scan(folder_of(key) or key, limit=2),
     "c": lambda store, key: store.claim(folder_of(key) or key, 5),
 }
 

@@ -212,7 +212,7 @@ def connected(request: pytest.FixtureRequest) -> Connect:
         with trio.fail_after(TIME_LIMIT):
             async with connect(target, era=era, process_options=OPTIONS, **options) as client:
                 yield client
-            assert client.noise == []
+            assert client.stray_output == []
 
     return connect_to
 

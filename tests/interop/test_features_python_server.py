@@ -79,7 +79,7 @@ async def connected(peer: Peer, era: Era, **options: Any) -> AsyncIterator[Clien
     with trio.fail_after(TIME_LIMIT):
         async with connect(command, era=era, process_options=OPTIONS, **options) as client:
             yield client
-            assert client.noise == []
+            assert client.stray_output == []
 
 
 # -- resources, prompts, completion ---------------------------------------------------------------

@@ -16,16 +16,10 @@ import trio
 
 from tests.interop.packages import FASTMCP, FOLDER, SERVERS
 from tests.support.processes import EXAMPLES, ROOT
-from trio_mcp import (
-    Backoff,
-    Client,
-    Disconnected,
-    ProcessOptions,
-    connect,
-    open_gateway,
-    serve_http,
-)
+from trio_mcp import Client, Disconnected, connect, serve_http
 from trio_mcp.cli.target import load_registry
+from trio_mcp.compose import Backoff, open_gateway
+from trio_mcp.transports import ProcessOptions
 
 SECONDS = 60
 PROGRAMS = ROOT / "tests" / "interop" / "programs"
@@ -59,7 +53,7 @@ registry.tool(name="ping")(lambda: "pong")
 async def flood() -> None:
     while True:
         for kind in ("tools", "resources", "prompts"):
-            registry.changes.list_changed(kind)
+            catalogue_of(registry).changes.list_changed(kind)
         registry.notify_resource_updated("flood://all")
         await trio.sleep(0)
 trio.run(serve, registry)

@@ -31,7 +31,7 @@ async def connected(mode: str, era: Era | None = None) -> AsyncIterator[tuple[Cl
         handlers = Handlers(elicitation=introduce_oneself)
         async with connect(f"http://127.0.0.1:{port}/mcp", era=era, handlers=handlers) as client:
             yield client, server
-            assert client.noise == []
+            assert client.stray_output == []
 
 
 async def check_what_all_can_do(client: Client) -> None:
@@ -125,7 +125,3 @@ async def test_headers_are_what_the_server_expects() -> None:
             arguments = {"region": region, "count": count}
             result = await client.call_tool("mirror", arguments, returns=str)
             assert result == f"{region} {count}"
-        await client._session.transport.learn_tools(
-            {}
-        )  # as if the tool had had no marks when it was listed
-        assert await client.call_tool("mirror", {"region": "x", "count": 1}, returns=str) == "x 1"

@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from pydantic import FileUrl
 
 from tests.interop.programs.http_shop import TOOLS, Shop
-from trio_mcp import HttpPolicy, serve_http
+from trio_mcp import HttpPolicy, SessionOptions, serve_http
 
 TIME_LIMIT = 120  # seconds
 REVISIONS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
@@ -37,13 +37,14 @@ every_mode = pytest.mark.parametrize("mode", list(REVISIONS))
 
 
 @asynccontextmanager
-async def open_shop(**policy: Any) -> AsyncIterator[str]:
+async def open_shop(stateless: bool = False, **policy: Any) -> AsyncIterator[str]:
     """Serve a shop; yields its URL."""
     failure: BaseException | None = None
     with trio.fail_after(TIME_LIMIT):
         async with trio.open_nursery() as nursery:
-            options = HttpPolicy(retry=0.01, **policy)
-            start = partial(serve_http, Shop().registry, "127.0.0.1", 0, policy=options)
+            sessions = SessionOptions(retry=0.01, stateless=stateless)
+            serve = partial(serve_http, policy=HttpPolicy(**policy), sessions=sessions)
+            start = partial(serve, Shop().registry, "127.0.0.1", 0)
             handle: Any = await nursery.start(start)
             try:
                 yield handle.url

@@ -13,7 +13,7 @@ import trio
 
 from tests.interop.programs.http_shop import TOOLS, Shop
 from tests.support.processes import ROOT, TIME_LIMIT, run
-from trio_mcp import HttpPolicy, serve_http
+from trio_mcp import HttpPolicy, SessionOptions, serve_http
 
 SCRIPT = ROOT / "tests" / "interop" / "typescript_http_client.mjs"
 
@@ -26,12 +26,14 @@ def script(npm: Path) -> Path:
     return Path(shutil.copy(SCRIPT, npm))
 
 
-async def report_of(script: Path, mode: str, *, token: str | None = None, **policy: Any) -> Any:
+async def report_of(script: Path, mode: str, *, token: str | None = None, **sessions: Any) -> Any:
     """What the client makes of a shop."""
-    options = HttpPolicy(retry=0.01, tokens={} if token is None else {token: "alice"}, **policy)
+    policy = HttpPolicy(tokens={} if token is None else {token: "alice"})
+    options = SessionOptions(retry=0.01, **sessions)
     with trio.fail_after(TIME_LIMIT):
         async with trio.open_nursery() as nursery:
-            start = partial(serve_http, Shop().registry, "127.0.0.1", 0, policy=options)
+            serve = partial(serve_http, policy=policy, sessions=options)
+            start = partial(serve, Shop().registry, "127.0.0.1", 0)
             handle: Any = await nursery.start(start)
             command = ["node", str(script), mode, handle.url]
             done = await run(command if token is None else [*command, token])

@@ -27,7 +27,7 @@ from tests.interop.test_http_server_python_client import (
     text_of,
 )
 from tests.support.processes import ROOT, Server, python, running
-from trio_mcp import Client, Handlers, HttpPolicy, connect, serve_http
+from trio_mcp import Client, Disconnected, Handlers, HttpPolicy, connect, serve_http
 from trio_mcp.errors import CallTimeout, ConnectionLost
 
 PROGRAM = ROOT / "tests" / "interop" / "programs" / "official_http.py"
@@ -178,7 +178,7 @@ async def ours(**options: Any) -> AsyncIterator[tuple[Client, Server]]:
         url = f"http://127.0.0.1:{port}/sse"
         async with connect(url, handlers=handlers, **options) as client:
             yield client, server
-            assert client.noise == []
+            assert client.stray_output == []
 
 
 @pytest.mark.needs("sdk-server")
@@ -210,6 +210,6 @@ async def test_our_client_insists_on_a_revision(revision: str) -> None:
 async def test_the_official_server_goes_away() -> None:
     async with ours() as (client, server):
         server.signal(9)
-        await client._session.closed.wait()
+        assert [type(each) async for each in client.states()][-1] is Disconnected
         with pytest.raises(ConnectionLost):
             await client.call_tool("add", {"a": 1, "b": 2})

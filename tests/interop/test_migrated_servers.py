@@ -23,8 +23,9 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.interop.auth.support import peer
 from tests.interop.packages import FASTMCP
 from tests.support.processes import ENVIRONMENT, ROOT
-from trio_mcp import Client, HttpOptions, McpError, ProcessOptions, connect
+from trio_mcp import Client, HttpOptions, McpError, connect
 from trio_mcp.errors import Unauthorized
+from trio_mcp.transports import ProcessOptions
 
 pytestmark = [
     pytest.mark.needs("fastmcp"),

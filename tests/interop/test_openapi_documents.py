@@ -19,7 +19,8 @@ import trio
 from tests.interop.openapi_arguments import made_up
 from tests.interop.packages import OPENAPI
 from tests.support.processes import ROOT
-from trio_mcp import Registry, ToolError, openapi
+from trio_mcp import Registry, ToolError
+from trio_mcp.compose.openapi import openapi
 from trio_mcp.errors import McpError
 
 pytestmark = [

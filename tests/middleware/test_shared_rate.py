@@ -14,9 +14,10 @@ from tests.store.redis_server import redis_server
 from tests.support.tools import echo, registry_of
 from tests.transports.http.fleet import Unsteady, fleet
 from tests.transports.http.support import LegacyClient
-from trio_mcp import Client, McpError, McpRequest, Registry, connect
+from trio_mcp import Client, McpError, Registry, connect
 from trio_mcp.errors import LifespanError
-from trio_mcp.middleware import RateLimit
+from trio_mcp.middleware import McpRequest, RateLimit
+from trio_mcp.registry import catalogue_of
 from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.protocol import StoreLike
 
@@ -32,7 +33,7 @@ def limit_of(store: StoreLike, burst: float = 10, rate: float = 0.001, **options
 
 
 def limited(store: StoreLike, **options: Any) -> Registry:
-    return registry_of(echo, call_middleware=[limit_of(store, by=everybody, **options)])
+    return registry_of(echo, middleware=[limit_of(store, by=everybody, around="calls", **options)])
 
 
 async def served(clients: list[Client], count: int) -> int:
@@ -82,11 +83,11 @@ async def test_a_session_without_a_token_has_one_rate_at_all_instances() -> None
     store = MemoryStore()
 
     def make() -> Registry:
-        return registry_of(echo, call_middleware=[limit_of(store)])
+        return registry_of(echo, middleware=[limit_of(store, around="calls")])
 
     async def calls(client: LegacyClient) -> int:
         answers = [await client.call("echo", text="a") for _ in range(30)]
-        return [bool(each["result"].get("isError")) for each in answers].count(False)
+        return [bool(answer["result"].get("isError")) for answer in answers].count(False)
 
     async with fleet(make, store=store) as those:
         for client in (those.client(), those.client()):
@@ -131,7 +132,7 @@ async def test_it_is_opened_with_whatever_has_it() -> None:
     part = limited(store)
     whole = Registry("whole")
     whole.mount(part, "part")
-    assert whole.needs_running
+    assert catalogue_of(whole).needs_running
     await whole.call("part_echo", {"text": "a"})
     registry = registry_of(echo, middleware=[limit_of(store, by=everybody)])
     requests = limit_of(store, burst=5, by=everybody, name="requests")
@@ -153,6 +154,8 @@ async def test_middleware_is_opened_within_the_lifespan_and_once() -> None:
         events.append(f"{name} closes")
 
     class Journal:
+        around = "calls"
+
         def lifespan(self) -> AbstractAsyncContextManager[None]:
             return noting("middleware")
 
@@ -163,8 +166,7 @@ async def test_middleware_is_opened_within_the_lifespan_and_once() -> None:
     registry = Registry(
         "test",
         lifespan=lambda registry: noting("registry"),
-        middleware=[journal],
-        call_middleware=[journal],
+        middleware=[journal, journal],
     )
     async with registry.running(), connect(registry), connect(registry):
         pass

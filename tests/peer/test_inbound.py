@@ -1,6 +1,5 @@
 """The requests that others have open: the states of one, and any order of events for many."""
 
-import json
 from collections import Counter, defaultdict
 
 import pytest
@@ -10,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from trio_mcp.peer.channel import ReplyChannel
-from trio_mcp.peer.inbound import BatchAnswer, Cause, Inbound, InboundRequest, Slots
+from trio_mcp.peer.inbound import Cause, Inbound, InboundRequest, Slots
+from trio_mcp.wire.answers import BatchAnswer, Result
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
     Batch,
@@ -18,8 +18,6 @@ from trio_mcp.wire.jsonrpc import (
     Notification,
     Request,
     Response,
-    error_line,
-    result_line,
 )
 
 pytestmark = pytest.mark.requirement("B2", "B7", "A15")
@@ -29,6 +27,7 @@ LEAST_BYTES = 1024
 DUPLICATE = "Invalid request: this id is already in use"
 STOPPING = "Server is shutting down"
 WAY_BACK = ReplyChannel()
+IN_ITS_PLACE = Result("in its place")
 
 
 class Scope:
@@ -66,32 +65,25 @@ class Handler:
 
     def begin(self, request, in_batch):
         if request.method == "now":
-            return result_line(request.id, request.params["n"])
+            return Result(request.params["n"])
         return Work(request.params["n"], long_lived=request.method == "long")
 
     def notified(self, notification) -> None:
         self.notes.append(notification.method)
 
     def malformed(self, message, line):
-        return error_line(message.id, message.error)
+        return message.error
 
 
 def cancelled(id) -> Notification:
     return Notification("notifications/cancelled", {"requestId": id})
 
 
-def contents(line: bytes):
-    """What tells a line: the number of the request, or the message of the error with its id."""
-    assert line.endswith(b"\n")
-    return _content(json.loads(line))
-
-
-def _content(message):
-    if isinstance(message, list):
-        return [_content(each) for each in message]
-    if "error" in message:
-        return message["id"], message["error"]["message"]
-    return message["result"]
+def contents(reply, id=None):
+    """What a reply says: the number of the request, or the id and the message of the error."""
+    if isinstance(reply, BatchAnswer):
+        return [contents(answer, id) for id, answer in reply.answers]
+    return reply.members if isinstance(reply, Result) else (id, reply.message)
 
 
 # -- the states of a request ------------------------------------------------------------------
@@ -102,10 +94,10 @@ class Desk:
 
     def __init__(self, slots: Slots | None = None) -> None:
         self.handler = Handler()
-        self.responses: list[Response] = []
+        self.replys: list[Response] = []
         self.changes = 0
         self.slots = slots or Slots(1)
-        self.inbound = Inbound(self.handler, self.slots, self.responses.append, self.change)
+        self.inbound = Inbound(self.handler, self.slots, self.replys.append, self.change)
         self.numbers = iter(range(100))
 
     def change(self) -> None:
@@ -116,7 +108,7 @@ class Desk:
         return self.inbound.admit(request, WAY_BACK, size)
 
     def line_of(self, request) -> bytes:
-        return result_line(request.id, request.number)
+        return Result(request.number)
 
 
 def test_what_needs_no_waiting_is_answered_at_once():
@@ -133,7 +125,7 @@ def test_from_its_admission_to_its_end():
     assert "a" in desk.inbound
     assert desk.slots.free == 0
     assert desk.inbound.answer(request, desk.line_of(request))
-    assert contents(request.response) == 0
+    assert contents(request.reply) == 0
     assert "a" in desk.inbound, "its slot and its id are held until the response is on its way"
     desk.inbound.close(request)
     assert (len(desk.inbound), desk.slots.free, desk.changes) == (0, 1, 1)
@@ -163,10 +155,10 @@ def test_what_goes_on_for_ever_needs_no_slot():
 def test_an_id_is_refused_while_it_is_in_use():
     desk = Desk()
     first = desk.admit(1)
-    assert contents(desk.admit(1)) == (1, DUPLICATE)
+    assert contents(desk.admit(1), 1) == (1, DUPLICATE)
     assert len(desk.inbound) == 1
     desk.inbound.answer(first, None)
-    assert contents(desk.admit(1)) == (1, DUPLICATE)
+    assert contents(desk.admit(1), 1) == (1, DUPLICATE)
     desk.inbound.close(first)
     assert desk.admit(1).number == 3
 
@@ -174,9 +166,9 @@ def test_an_id_is_refused_while_it_is_in_use():
 def test_only_the_first_answer_counts():
     desk = Desk()
     request = desk.admit(1)
-    assert desk.inbound.answer(request, b"in its place\n")
-    assert not desk.inbound.answer(request, b"its own\n")
-    assert request.response == b"in its place\n"
+    assert desk.inbound.answer(request, IN_ITS_PLACE)
+    assert not desk.inbound.answer(request, Result("its own"))
+    assert request.reply == IN_ITS_PLACE
 
 
 def test_whoever_cancelled_a_request_gets_no_answer():
@@ -186,7 +178,7 @@ def test_whoever_cancelled_a_request_gets_no_answer():
     desk.inbound.note(cancelled(1))
     assert request.scope.cancel_called
     assert desk.inbound.answer(request, desk.line_of(request))
-    assert request.response is None
+    assert request.reply is None
 
 
 def test_the_first_cause_counts():
@@ -196,7 +188,7 @@ def test_the_first_cause_counts():
     desk.inbound.note(cancelled(1))
     assert request.cause is Cause.SHUTDOWN
     desk.inbound.answer(request, desk.line_of(request))
-    assert contents(request.response) == 0
+    assert contents(request.reply) == 0
 
 
 def test_cancelled_in_a_queue_it_leaves_without_a_slot():
@@ -222,7 +214,7 @@ def test_a_response_is_handed_on():
     desk = Desk()
     response = Response(1, "x")
     assert desk.inbound.take(response, WAY_BACK) == ([], None)
-    assert desk.responses == [response]
+    assert desk.replys == [response]
 
 
 def test_a_batch_is_answered_by_one_line_after_its_last():
@@ -239,15 +231,15 @@ def test_a_batch_is_answered_by_one_line_after_its_last():
     (one, other), line = desk.inbound.take(batch, WAY_BACK)
     assert line is None
     desk.inbound.answer(other, desk.line_of(other))
-    assert other.response is None
+    assert other.reply is None
     desk.inbound.answer(one, desk.line_of(one))
-    assert contents(one.response) == [2, ("", "bad"), 3, 1]
+    assert contents(one.reply) == [2, ("", "bad"), 3, 1]
 
 
-def test_a_batch_whose_entries_are_cancelled_has_no_line():
+def test_a_batch_whose_entries_are_cancelled_has_no_answer():
     batch = BatchAnswer(2)
-    assert batch.add(None) is None
-    assert batch.add(None) is None
+    assert batch.add(1, None) is None
+    assert batch.add(1, None) is None
 
 
 def test_while_it_drains_nothing_new_is_begun():
@@ -255,7 +247,7 @@ def test_while_it_drains_nothing_new_is_begun():
     running, lasting = desk.admit(1), desk.admit(2, "long")
     desk.inbound.draining = True
     desk.inbound.end_long_lived()
-    assert contents(desk.admit(3)) == (3, STOPPING)
+    assert contents(desk.admit(3), 3) == (3, STOPPING)
     assert (running.cause, lasting.cause) == (None, Cause.SHUTDOWN)
 
 
@@ -311,7 +303,7 @@ class Peer:
         self.count = slots
         self.slots = Slots(slots, shared)
         self.handler = Handler()
-        self.responses = 0
+        self.replys = 0
         self.changes = 0
         self.inbound = Watched(self.handler, self.slots, self.responded, self.changed)
         self.inbound.peer = self
@@ -323,7 +315,7 @@ class Peer:
         self.wanted_responses = 0
 
     def responded(self, response) -> None:
-        self.responses += 1
+        self.replys += 1
 
     def changed(self) -> None:
         self.changes += 1
@@ -340,7 +332,7 @@ class Peer:
     def admitted(self, request, answer, expected) -> None:
         ticket = self.machine.tickets[request.params["n"]]
         if expected is not None:
-            assert contents(answer) == expected
+            assert contents(answer, request.id) == expected
             ticket.content, ticket.answered, ticket.stage = expected, True, "closed"
             return
         assert answer.id == request.id
@@ -381,26 +373,26 @@ class Peer:
     # -- who carries its messages --
 
     def take(self, message, batch: "list[Ticket] | None" = None, size: int = 0) -> None:
-        opened, line = self.inbound.take(message, WAY_BACK, b"x" * size)
-        assert (line is not None) == (
+        opened, reply = self.inbound.take(message, WAY_BACK, b"x" * size)
+        assert (reply is not None) == (
             self.is_whole(batch) if batch is not None else not opened and wants_answer(message)
         )
-        self.send(line, batch)
+        self.send(reply, batch, getattr(message, "id", None))
         for request in opened:
             self.start(request)
 
     def is_whole(self, batch: list[Ticket]) -> bool:
         return all(each.answered for each in batch) and any(each.has_line for each in batch)
 
-    def send(self, line: bytes | None, batch: "list[Ticket] | None") -> None:
-        if line is None:
+    def send(self, reply, batch: "list[Ticket] | None", to=None) -> None:
+        if reply is None:
             return
         if batch is None:
-            self.lines[contents(line)] += 1
+            self.lines[contents(reply, to)] += 1
         else:
             assert self.is_whole(batch)
             assert id(batch) not in self.machine.whole, "a batch was answered twice"
-            self.machine.whole[id(batch)] = contents(line)
+            self.machine.whole[id(batch)] = contents(reply)
 
     def start(self, request) -> None:
         """As `Connection` does it: run it, let it wait, or answer what was cancelled."""
@@ -418,12 +410,11 @@ class Peer:
         if first:
             ticket.answered = True
             ticket.has_line = ticket.cause is not Cause.PEER
-        line = result_line(request.id, ticket.number)
-        assert self.inbound.answer(request, line) is first
+        assert self.inbound.answer(request, Result(ticket.number)) is first
         if first:
             whole = ticket.has_line if ticket.batch is None else self.is_whole(ticket.batch)
-            assert (request.response is not None) == whole
-            self.send(request.response, ticket.batch)
+            assert (request.reply is not None) == whole
+            self.send(request.reply, ticket.batch)
 
     def close(self, ticket: Ticket) -> None:
         ticket.stage = "closed"
@@ -612,7 +603,7 @@ class AnyOrder(RuleBasedStateMachine):
         for peer in self.peers:
             assert [each.key for each in peer.inbound] == list(peer.open)
             assert len(peer.handler.notes) == peer.notes
-            assert peer.responses == peer.wanted_responses
+            assert peer.replys == peer.wanted_responses
             for ticket in peer.open.values():
                 request = ticket.request
                 assert request.cause is ticket.cause

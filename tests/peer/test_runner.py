@@ -10,6 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import Cause, Inbound, InboundRequest, Slots
 from trio_mcp.peer.runner import Runner
+from trio_mcp.wire.answers import RawResult, Result
 from trio_mcp.wire.jsonrpc import Notification, Request
 
 pytestmark = pytest.mark.requirement("B1", "B2", "B7")
@@ -25,6 +26,7 @@ class Work(InboundRequest):
     seconds: float = 1
     stubborn: float = 0
     timeout: float = 10
+    done: object = b"done"
     long_lived: bool = False
 
     @property
@@ -38,7 +40,7 @@ class Work(InboundRequest):
             finally:
                 with trio.CancelScope(shield=True):
                     await trio.sleep(self.stubborn)
-        return self.unfinished() if scope.cancelled_caught else b"done"
+        return self.unfinished() if scope.cancelled_caught else self.done
 
     def unfinished(self):
         return self.cause.value.encode() if self.cause else b"late"
@@ -52,9 +54,9 @@ class Channel(ReplyChannel):
         self.room = trio.Event()
         self.room.set()
 
-    async def send_response(self, line, *, overdue=False) -> None:
+    async def respond(self, id, reply, *, overdue=False) -> None:
         await self.room.wait()
-        self.sent.append((trio.current_time(), line, overdue))
+        self.sent.append((trio.current_time(), reply, overdue))
 
 
 class Desk:
@@ -101,6 +103,19 @@ async def test_a_call_runs_and_is_answered(desk, autojump_clock):
     await trio.sleep(5)
     assert desk.sent == [(2, b"done")]
     assert len(desk.inbound) == 0
+
+
+@pytest.mark.parametrize("kind", [Result, RawResult])
+async def test_a_large_result_is_encoded_before_it_is_sent(desk, kind):
+    large = kind({"value": [None] * 10_000}, is_large=True)
+    desk.start(1, seconds=0, done=large)
+    with trio.fail_after(5):
+        while desk.inbound:
+            await trio.sleep(0.01)
+    [(_, sent)] = desk.sent
+    assert sent is large
+    large.members = {}
+    assert len(large.line(1)) > 10_000
 
 
 async def test_calls_wait_for_slots_and_their_deadline_with_them(nursery, autojump_clock):

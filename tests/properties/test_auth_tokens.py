@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.auth.server.support import ISSUER, METADATA, Issuer, call, ec_key, protected, unsigned
-from trio_mcp import DPoP
+from trio_mcp.auth import DPoP
 
 fewer = settings(max_examples=settings().max_examples // 3)
 """Each example starts a server, or logs in."""

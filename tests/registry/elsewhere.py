@@ -11,13 +11,10 @@ import trio
 from trio_mcp import Context
 from trio_mcp.errors import McpError
 from trio_mcp.registry.forwarding import (
-    forwarded_completer,
-    forwarded_prompt,
-    forwarded_resource,
-    forwarded_template,
-    forwarded_tool,
+    ArgumentRef,
+    forwarded_entry,
 )
-from trio_mcp.registry.part import Part, RefType
+from trio_mcp.registry.provider import Provider, RefType
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.offers import PromptArgument, PromptDescription, ResourceTemplateDescription
@@ -31,7 +28,7 @@ QUESTION: dict[str, Json] = {
 LINK = {"type": "resource_link", "uri": "note://one", "name": "one"}
 
 
-class Elsewhere(Part):
+class Elsewhere(Provider):
     """Tells what it was sent, and has one of each thing."""
 
     completes = True
@@ -53,19 +50,19 @@ class Elsewhere(Part):
 
     async def ready(self, limits: Limits) -> None:
         """Fill the tables."""
-        assert await self.replace("tools", [self.tool(each) for each in _TOOLS]) == []
+        assert await self.replace("tools", [self.tool(name) for name in _TOOLS]) == []
         note = ResourceDescription("note://one", "one")
         template = ResourceTemplateDescription("note://by-id/{id}", "by id")
         ask = PromptDescription("ask", arguments=[PromptArgument("about", required=True)])
-        await self.replace("resources", [forwarded_resource(note, self.read)])
-        await self.replace("resource_templates", [forwarded_template(template, self.read)])
-        await self.replace("prompts", [forwarded_prompt(ask, self.prompt)])
+        await self.replace("resources", [forwarded_entry(note, self.read)])
+        await self.replace("resource_templates", [forwarded_entry(template, self.read)])
+        await self.replace("prompts", [forwarded_entry(ask, self.prompt)])
         self.log.append("ready")
 
     def tool(self, name: str, **more: Any) -> Any:
         """Make one of its tools."""
         schema = {"type": "object", "properties": {"text": {"type": "string"}}}
-        return forwarded_tool(ToolDescription(name, schema, **more), _TOOLS[name].__get__(self))
+        return forwarded_entry(ToolDescription(name, schema, **more), _TOOLS[name].__get__(self))
 
     async def echo(self, params: dict[str, Json], context: Context) -> dict[str, Json]:
         """Say things on the way, and answer with all that a result may have."""
@@ -96,7 +93,7 @@ class Elsewhere(Part):
         raise AssertionError
 
     async def ask(self, params: dict[str, Json], context: Context) -> dict[str, Json]:
-        """Ask the caller, in the words of somebody else."""
+        """Ask the caller, with a question of its own."""
         answer = await context.ask("elicitation/create", QUESTION, key="which")
         return {"content": [{"type": "text", "text": answer["content"]["which"]}]}
 
@@ -124,7 +121,7 @@ class Elsewhere(Part):
     def find_unlisted(self, uri: str) -> Any:
         """Know of hidden notes."""
         if uri.startswith("note://hidden/"):
-            return forwarded_resource(ResourceDescription(uri, uri), self.read)
+            return forwarded_entry(ResourceDescription(uri, uri), self.read)
         return None
 
     async def prompt(self, params: dict[str, Json], context: Context) -> dict[str, Json]:
@@ -137,7 +134,7 @@ class Elsewhere(Part):
         """Complete anything."""
         name = "name" if kind == "ref/prompt" else "uri"
         ref = {"type": kind, name: target}
-        return forwarded_completer(ref, argument, self.complete)
+        return forwarded_entry(ArgumentRef(ref, argument), self.complete)
 
     async def complete(self, params: dict[str, Json], context: Context) -> dict[str, Json]:
         """Suggest one thing."""
@@ -154,8 +151,8 @@ class Elsewhere(Part):
 
 
 _TOOLS: dict[str, Any] = {
-    each.__name__: each
-    for each in (
+    method.__name__: method
+    for method in (
         Elsewhere.echo,
         Elsewhere.fail,
         Elsewhere.refuse,

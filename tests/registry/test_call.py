@@ -189,7 +189,7 @@ async def test_large_arguments_and_a_large_result_of_one_call() -> None:
 
     @registry.tool
     async def double(numbers: list[float]) -> list[float]:
-        return [2 * each for each in numbers]
+        return [2 * number for number in numbers]
 
     doubled = await registry.call("double", {"numbers": [1.5] * 10_000})
     assert doubled == [3.0] * 10_000

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from trio_mcp import Annotations, Icon, Registry, SchemaError, ToolAnnotations, connect
+from trio_mcp.registry import catalogue_of
 from trio_mcp.wire.revisions import ALL
 
 pytestmark = pytest.mark.requirement("C3")
@@ -162,7 +163,7 @@ def test_completions() -> None:
         registry.add_completion(complete, prompt="review", argument="code", timeout=0)
     with pytest.raises(SchemaError, match="a completion is a function or a list of values, not 'a"):
         registry.add_completion("ab", prompt="review", argument="code")
-    assert not registry.completers
+    assert not catalogue_of(registry).completers
 
 
 @pytest.mark.parametrize(
@@ -234,13 +235,13 @@ async def test_what_is_accepted_is_listed(revision: Any) -> None:
     things.prompt(icons=[ICON], meta=meta)
     meta["example.com/a"].append({1})
     schema["properties"]["a"]["default"].append({1})
-    hints["audience"].append("nobody")
+    hints["audience"].append("no one")
     async with connect(things.registry, revision=revision.name) as client:
         tools = (await client.request("tools/list"))["tools"]
         resources = (await client.request("resources/list"))["resources"]
         templates = (await client.request("resources/templates/list"))["resourceTemplates"]
         prompts = (await client.request("prompts/list"))["prompts"]
-    assert [each["name"] for each in tools] == ["raw", "use", "declared"]
+    assert [tool["name"] for tool in tools] == ["raw", "use", "declared"]
     assert tools[0]["inputSchema"]["properties"]["a"]["default"] == [1]
     assert resources[0]["annotations"] == {"audience": ["user"]}
     assert len(templates) == len(prompts) == 1

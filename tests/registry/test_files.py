@@ -217,7 +217,7 @@ def test_links_are_refused_wherever_they_lead(root, monkeypatch, link, target, p
     with pytest.raises(NotFound) as caught:
         read(root, path)
     check_message(caught.value, root)
-    assert not [each for each in list_files_below(root) if "link" in each]
+    assert not [path for path in list_files_below(root) if "link" in path]
     assert list_files_below(root, "link/") == []
 
 
@@ -273,8 +273,8 @@ def test_a_root_that_is_a_file_has_no_files(root):
     assert list_files_below(root / "readme.md") == []
 
 
-class Nobody:
-    """The rights of nobody, as far as we have any others."""
+class NoRights:
+    """Run as a user without rights, if the tests have any."""
 
     def __enter__(self):
         self._user = os.geteuid()
@@ -293,15 +293,15 @@ def open_root(root):
     shutil.copytree(root, copy, dirs_exist_ok=True)
     copy.chmod(0o755)
     yield copy
-    for each in copy.rglob("*"):
-        each.chmod(0o700)
+    for path in copy.rglob("*"):
+        path.chmod(0o700)
     shutil.rmtree(copy)
 
 
 def test_what_may_not_be_read_is_not_there(open_root):
     (open_root / "docs").chmod(0)
     (open_root / "readme.md").chmod(0)
-    with Nobody():
+    with NoRights():
         assert read(open_root, "docs-old/guide.txt") == b"old guide"
         for path in ["readme.md", "docs/guide.txt", "docs/deep/er/page.txt"]:
             with pytest.raises(NotFound) as caught:
@@ -313,7 +313,7 @@ def test_what_may_not_be_read_is_not_there(open_root):
 
 def test_a_root_that_may_not_be_read_has_no_files(open_root):
     open_root.chmod(0)
-    with Nobody():
+    with NoRights():
         with pytest.raises(NotFound) as caught:
             read(open_root, "readme.md")
         check_message(caught.value, open_root)
@@ -548,7 +548,7 @@ def test_all_files_are_listed_in_order(root):
     ],
 )
 def test_the_files_whose_path_begins_so(root, prefix):
-    assert list_files_below(root, prefix) == [each for each in ALL if each.startswith(prefix)]
+    assert list_files_below(root, prefix) == [path for path in ALL if path.startswith(prefix)]
 
 
 @pytest.mark.parametrize(

@@ -113,13 +113,14 @@ async def test_what_a_question_is_about_is_taken_in_in_a_thread(
 ) -> None:
     """Its state is sealed with the arguments, and opened with those that come with it."""
     registry, _ = composed()
-    loop, on_loop, take_in = threading.get_ident(), [], sealing._canonical
+    loop, on_loop, take_in = threading.get_ident(), [], sealing.hash_binding
 
-    def watched(binding: Any) -> bytes:
-        on_loop.append(threading.get_ident() == loop)
+    def watched(binding: Any) -> Any:
+        if not isinstance(binding, sealing.HashedBinding):
+            on_loop.append(threading.get_ident() == loop)
         return take_in(binding)
 
-    monkeypatch.setattr(sealing, "_canonical", watched)
+    monkeypatch.setattr(sealing, "hash_binding", watched)
     async with connect(registry, revision=MODERN[-1], handlers=ASKED) as client:
         assert (await client.call_tool("far_relay", {"text": "x" * length})).text == "that"
     assert on_loop == [length == 10] * 2
@@ -129,7 +130,7 @@ async def test_what_a_question_is_about_is_taken_in_in_a_thread(
 async def test_resources_prompts_and_completions(revision: str) -> None:
     registry, part = composed()
     async with connect(registry, revision=revision) as client:
-        assert [each.uri for each in await client.list_resources()] == ["note://far/one"]
+        assert [resource.uri for resource in await client.list_resources()] == ["note://far/one"]
         (template,) = await client.list_resource_templates()
         assert template.uri_template == "note://far/by-id/{id}"
         for uri in ("note://far/one", "note://far/by-id/7", "note://far/hidden/x"):

@@ -70,7 +70,7 @@ async def test_the_author_finds_the_place(revision, value, reason, caplog):
     code, message = error_of(answer)
     assert code == -32603
     assert message == f"Invalid handler result type: {type(value).__name__} (tool give)"
-    [record] = [each for each in caplog.records if each.levelname == "ERROR"]
+    [record] = [record for record in caplog.records if record.levelname == "ERROR"]
     assert record.getMessage() == f"Tool give: its result cannot be sent: {reason}"
     assert record.name == "trio_mcp.calls"
     assert (record.tool, record.request_id) == ("give", answer["id"])
@@ -89,7 +89,7 @@ async def test_what_does_not_fit_the_output_schema(revision, caplog):
         code, message = error_of(await client.call("give"))
     problem = "Result 'b' must be an integer, but a string came."
     assert (code, message) == (-32603, f"Invalid handler result of tool give: {problem}")
-    [record] = [each for each in caplog.records if each.levelname == "ERROR"]
+    [record] = [record for record in caplog.records if record.levelname == "ERROR"]
     assert record.getMessage() == f"Tool give: its result cannot be sent: {problem}"
     assert SECRET not in caplog.text
 
@@ -108,7 +108,7 @@ async def test_other_handlers_are_told_of_too(caplog):
         assert "error" in await client.request("resources/read", {"uri": "a:b"})
         assert "error" in await client.request("prompts/get", {"name": "ask"})
         assert "error" in await client.request("completion/complete", complete)
-    said = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert said == [
         "Resource a:b: its result cannot be sent: "
         "at 'x[0]': a value of type object cannot be turned into JSON",

@@ -9,6 +9,7 @@ import trio
 
 from trio_mcp import Registry, connect
 from trio_mcp.errors import LifespanError
+from trio_mcp.registry import catalogue_of
 
 pytestmark = pytest.mark.requirement("B13")
 
@@ -33,7 +34,9 @@ def failing(when: str) -> Registry:
 async def test_it_says_when_it_fails(when: str, way: str) -> None:
     reached = []
     with pytest.raises(LifespanError) as caught:
-        async with getattr(failing(when), way)():
+        registry = failing(when)
+        opened = registry.running if way == "running" else catalogue_of(registry).opened
+        async with opened():
             reached.append(when)
     assert str(caught.value) == "the lifespan of plants failed: LookupError: no water"
     assert type(caught.value.__cause__) is LookupError
@@ -45,7 +48,7 @@ def test_something_that_is_no_lifespan() -> None:
 
     async def main() -> None:
         with pytest.raises(LifespanError, match="TypeError"):
-            async with registry.opened():
+            async with catalogue_of(registry).opened():
                 pass
 
     trio.run(main)
@@ -74,12 +77,12 @@ async def test_what_only_passes_through_keeps_its_name(nursery: bool) -> None:
 
     registry = Registry("plants", lifespan=lifespan)
     with pytest.raises((OSError, ExceptionGroup)) as caught:
-        async with registry.opened() as opened:
+        async with catalogue_of(registry).opened() as opened:
             assert opened.state == "plants"
             raise OSError(errno.EPIPE, "pipe")
     assert type(caught.value) is (ExceptionGroup if nursery else BrokenPipeError)
     with trio.move_on_after(0):
-        async with registry.opened():
+        async with catalogue_of(registry).opened():
             await trio.sleep_forever()
     assert closed == ["plants", "plants"]
 
@@ -92,11 +95,11 @@ async def test_a_failure_in_a_task_of_the_lifespan() -> None:
             yield
 
     with pytest.raises(LifespanError) as caught:
-        async with Registry("plants", lifespan=lifespan).opened():
+        async with catalogue_of(Registry("plants", lifespan=lifespan)).opened():
             await trio.sleep_forever()
     assert isinstance(caught.value.__cause__, ExceptionGroup)
 
 
 async def test_a_registry_without_a_lifespan_stays_without() -> None:
-    async with Registry("plants").opened() as opened:
+    async with catalogue_of(Registry("plants")).opened() as opened:
         assert opened.state is None

@@ -21,7 +21,6 @@ from trio_mcp import (
     Context,
     ControlRouter,
     Handlers,
-    McpCall,
     McpError,
     Registry,
     SchemaError,
@@ -34,6 +33,8 @@ from trio_mcp.errors import LifespanError, ResourceNotFound
 from trio_mcp.extensions.apps import UI, App, Apps, Page
 from trio_mcp.extensions.skills import Skills
 from trio_mcp.extensions.tasks import Tasks, TasksClient
+from trio_mcp.middleware import McpCall, McpRequest
+from trio_mcp.registry import catalogue_of
 from trio_mcp.wire.payloads import ResourceLink
 
 pytestmark = pytest.mark.requirement("L4")
@@ -177,14 +178,17 @@ async def links(client: Client, name: str, uri: str, heard: list[Any]) -> Any:
 
 async def reads(client: Client, name: str, uri: str, heard: list[Any]) -> Any:
     """Resources, templates, and what is not there."""
-    listed = [each.uri for each in await client.list_resources()]
-    templates = [each.uri_template for each in await client.list_resource_templates()]
+    listed = [resource.uri for resource in await client.list_resources()]
+    templates = [template.uri_template for template in await client.list_resource_templates()]
     plan = (await client.read_resource(f"plan:{uri}today")).contents
     bed = (await client.read_resource(f"beds://{uri}north")).contents
     with pytest.raises(ResourceNotFound):
         await client.read_resource(f"beds://{uri}nowhere")
-    told = [(each.uri.replace(uri, "", 1), getattr(each, "text", None)) for each in (*plan, *bed)]
-    return [each.replace(uri, "", 1) for each in listed + templates], told
+    told = [
+        (contents.uri.replace(uri, "", 1), getattr(contents, "text", None))
+        for contents in (*plan, *bed)
+    ]
+    return [item.replace(uri, "", 1) for item in listed + templates], told
 
 
 async def prompts(client: Client, name: str, uri: str, heard: list[Any]) -> Any:
@@ -215,8 +219,10 @@ async def changes(client: Client, name: str, uri: str, heard: list[Any]) -> Any:
         registry.add_prompt(nothing)
         registry.remove_prompt("advise")
         told.append(await anext(stream))
-        gone = [each.name.removeprefix(name) for each in await client.list_prompts()]
-    told = [evolve(each, uri="plan:today") if hasattr(each, "uri") else each for each in told]
+        gone = [prompt.name.removeprefix(name) for prompt in await client.list_prompts()]
+    told = [
+        evolve(change, uri="plan:today") if hasattr(change, "uri") else change for change in told
+    ]
     return told, there, gone
 
 
@@ -275,10 +281,10 @@ def test_all_that_it_offers_is_there_in_its_order() -> None:
     assert list(registry.resources) == ["plan:g/today"]
     assert list(registry.resource_templates) == ["beds://g/{name}"]
     assert list(registry.prompts) == ["g_advise"]
-    assert registry.offers == part.offers
-    assert [each.timeout for each in registry.tools.values()] == [3.0, 7.0, 7.0, 7.0, 7.0]
-    assert {each.scopes for each in shown(registry)} == {frozenset({"garden"})}
-    assert registry.has_scopes
+    assert catalogue_of(registry).offers == catalogue_of(part).offers
+    assert [tool.timeout for tool in registry.tools.values()] == [3.0, 7.0, 7.0, 7.0, 7.0]
+    assert {entry.scopes for entry in shown(registry)} == {frozenset({"garden"})}
+    assert catalogue_of(registry).has_scopes
     title = registry.tools["g_dig"].description.title
     assert (title, registry.resources["plan:g/today"].cache_ttl) == ("Dig", 5)
 
@@ -361,10 +367,10 @@ def test_what_a_part_has_is_removed_there() -> None:
 def test_unmounting_takes_everything_out_and_frees_it() -> None:
     part = garden()
     registry = deep(part)
-    (mount,) = registry.mounts
-    inner = mount.part
+    (mount,) = catalogue_of(registry).mounts
+    inner = mount.provider.registry
     registry.add_tool(nothing)
-    dead = [weakref.ref(each) for each in (part, inner, mount, registry.tools["a_b_dig"])]
+    dead = [weakref.ref(item) for item in (part, inner, mount, registry.tools["a_b_dig"])]
     inner.unmount(part)
     assert shown(registry) == [registry.tools["nothing"]]
     inner.mount(part, "again")
@@ -376,7 +382,7 @@ def test_unmounting_takes_everything_out_and_frees_it() -> None:
     assert list(registry.tools) == ["nothing"]
     del part, inner, mount
     gc.collect()
-    assert [each() for each in dead] == [None] * 4
+    assert [reference() for reference in dead] == [None] * 4
 
 
 async def test_a_call_goes_on_when_its_part_is_taken_out() -> None:
@@ -425,18 +431,18 @@ async def state_of(context: Context) -> str:
 
 async def test_lifespans_are_opened_once_and_closed_in_reverse() -> None:
     log: list[str] = []
-    parts = {each: Registry(each, lifespan=logged(each, log)) for each in "abcd"}
-    for each in parts.values():
-        each.add_tool(state_of)
+    parts = {name: Registry(name, lifespan=logged(name, log)) for name in "abcd"}
+    for registry in parts.values():
+        registry.add_tool(state_of)
     outer, shared = parts["a"], parts["d"]
-    for each in "bc":
-        outer.mount(parts[each], each)
-        parts[each].mount(shared, "d")
+    for name in "bc":
+        outer.mount(parts[name], name)
+        parts[name].mount(shared, "d")
     outer.mount(shared, "d")
     async with connect(outer) as client:
         assert log == ["+a", "+b", "+c", "+d"]
         names = ["state_of", "b_state_of", "b_d_state_of", "c_d_state_of", "d_state_of"]
-        states = [(await client.call_tool(each, {})).text for each in names]
+        states = [(await client.call_tool(tool, {})).text for tool in names]
     assert states == ["a", "b", "d", "d", "d"]
     assert log == ["+a", "+b", "+c", "+d", "-d", "-c", "-b", "-a"]
 
@@ -447,9 +453,9 @@ async def test_a_part_that_runs_already_is_not_opened_again() -> None:
     part.add_tool(state_of)
     registry = Registry("house")
     registry.mount(part, "p")
-    assert registry.needs_running
+    assert catalogue_of(registry).needs_running
     async with part.running():
-        assert not registry.needs_running
+        assert not catalogue_of(registry).needs_running
         assert await registry.call("p_state_of") == "part"
     assert log == ["+part", "-part"]
 
@@ -459,7 +465,7 @@ async def test_mounting_while_serving() -> None:
     registry, part = Registry("house"), Registry("part", lifespan=logged("part", log))
     part.add_tool(state_of)
     async with connect(registry) as client:
-        with pytest.raises(RuntimeError, match=r"async with part.running\(\)"):
+        with pytest.raises(RuntimeError, match=r"async with provider.running\(\)"):
             registry.mount(part, "p")
         async with part.running():
             registry.mount(part, "p")
@@ -492,7 +498,7 @@ async def test_middleware_sees_what_its_own_registry_knows() -> None:
 
     log: list[str] = []
     outer, middle, inner = (
-        Registry(each, lifespan=logged(each, log), call_middleware=around)
+        Registry(each, lifespan=logged(each, log), middleware=around)
         for each, around in (("o", [noting("o")]), ("m", []), ("i", [noting("i")]))
     )
     inner.add_tool(state_of)
@@ -527,9 +533,9 @@ async def test_the_log_handlers_of_all_registries_that_a_call_comes_through_coun
     registry = prefixed(part)
     other = Registry("other")
     said: list[Any] = []
-    handlers = [each.log_handler() for each in (registry, part, other)]
-    for each in handlers:
-        LOGGER.addHandler(each)
+    handlers = [one.log_handler() for one in (registry, part, other)]
+    for handler in handlers:
+        LOGGER.addHandler(handler)
     try:
         async with connect(
             registry, on_log=lambda *told: said.append(told), log_level="warning"
@@ -537,8 +543,8 @@ async def test_the_log_handlers_of_all_registries_that_a_call_comes_through_coun
             await client.call_tool("g_dig", {"depth": 1})
             await wait_all_tasks_blocked()
     finally:
-        for each in handlers:
-            LOGGER.removeHandler(each)
+        for handler in handlers:
+            LOGGER.removeHandler(handler)
     assert len(said) == 2
 
 
@@ -587,7 +593,7 @@ def test_skills_and_middleware_around_requests_are_not_lost_silently(tmp_path: A
     with pytest.raises(SchemaError, match=r"what its extension .* serves would be lost"):
         Registry("house", extensions=[Skills(tmp_path)]).mount(part, "p")
 
-    async def pass_on(request: Any, call_next: Any) -> Any:
+    async def pass_on(request: McpRequest, call_next: Any) -> Any:
         return await call_next(request)
 
     with pytest.raises(SchemaError, match="it has middleware around requests"):
@@ -600,7 +606,7 @@ async def test_a_tool_still_finds_its_page() -> None:
     registry = Registry("house", extensions=[Apps()])
     registry.mount(part, "p")
     meta = registry.tools["p_nothing"].description.meta or {}
-    assert registry.has_resource(meta["ui"]["resourceUri"])
+    assert catalogue_of(registry).has_resource(meta["ui"]["resourceUri"])
 
 
 # -- quantities ---------------------------------------------------------------------------------
@@ -622,7 +628,7 @@ async def test_a_thousand_parts() -> None:
     assert await registry.call("p999_nothing") == ""
     registry.unmount(part)
     assert not registry.tools
-    assert not part.followers
+    assert not catalogue_of(part).followers
 
 
 @pytest.mark.long
@@ -633,7 +639,7 @@ async def test_a_hundred_thousand_tools_through_two_levels() -> None:
     part.remove_tool("t99999")
     assert "a_b_t99999" not in registry.tools
     assert await registry.call("a_b_t50000") == ""
-    registry.unmount(registry.mounts[0].part)
+    registry.unmount(catalogue_of(registry).mounts[0].provider.registry)
     assert not registry.tools
 
 

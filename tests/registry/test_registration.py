@@ -10,6 +10,7 @@ import trio
 from tests.support.client import serving
 from tests.support.tools import echo, registry_of, text_of
 from trio_mcp import Context, Registry
+from trio_mcp.registry import catalogue_of
 from trio_mcp.schema import SchemaError
 from trio_mcp.schema.parameters import Parameter, String
 from trio_mcp.wire.payloads import ToolAnnotations
@@ -177,7 +178,7 @@ def test_options_that_are_wrong(registry, options):
     with pytest.raises(SchemaError, match="'echo'"):
         registry.add_tool(echo, **options)
     assert registry.tools == {}
-    assert registry.changes.versions["tools"] == 0
+    assert catalogue_of(registry).changes.versions["tools"] == 0
 
 
 @pytest.mark.requirement("C3")
@@ -319,3 +320,14 @@ async def test_a_registry_runs_once_at_a_time(autojump_clock):
             async with registry.running():
                 pass
     assert opened == 1
+
+
+def test_what_a_registry_shows_its_author() -> None:
+    """Plumbing is the catalogue's: an editor completes what authors use, and nothing else."""
+    public = [name for name in dir(Registry("test")) if not name.startswith("_")]
+    assert len(public) <= 32, public
+
+
+def test_entries_show_the_layers_of_their_calls(registry):
+    registry.add_tool(echo)
+    assert repr(registry.tools["echo"]) == "<Tool echo: converting > function>"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cryptography.fernet import Fernet
 
-from trio_mcp.registry.sealing import Bound, Sealer, StateRefused, _Used
+from trio_mcp.registry.sealing import OpenedStates, Sealer, StateRefused, hash_binding
 
 REQUEST = {"method": "tools/call", "name": "book", "arguments": {"seats": 2}, "principal": "ann"}
 
@@ -150,7 +150,7 @@ def test_a_use_is_never_forgotten_for_another() -> None:
 
 
 def test_ten_thousand_other_states_bring_no_used_one_back() -> None:
-    used = _Used(100_000)
+    used = OpenedStates(100_000)
     used.add("first", 600.0, 0.0)
     for number in range(50_000):
         used.add(str(number), 600.0 + number / 1000, number / 1000)
@@ -272,14 +272,14 @@ def test_what_is_much_too_long_is_not_worked_on(much: Any) -> None:
         Sealer().seal(much, object())  # which could not be taken in
 
 
-def test_a_binding_can_be_taken_in_beforehand() -> None:
-    sealer, bound = Sealer(), Bound.of({"a": 1, "b": [2.0]})
+def test_a_binding_can_be_hashed_beforehand() -> None:
+    sealer, bound = Sealer(), hash_binding({"a": 1, "b": [2.0]})
     assert sealer.open(sealer.seal(1, bound), {"b": [2], "a": 1}) == 1
     assert sealer.open(sealer.seal(2, {"b": [2], "a": 1}), bound) == 2
     with pytest.raises(StateRefused):
         sealer.open(sealer.seal(3, bound), {"a": 1})
     with pytest.raises(TypeError, match="must be JSON"):
-        Bound.of(object())
+        hash_binding(object())
 
 
 def test_a_state_that_is_too_long_is_not_looked_at() -> None:

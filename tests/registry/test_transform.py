@@ -20,16 +20,17 @@ from trio_mcp import (
     ToolDescription,
     Transform,
     connect,
-    forwarded_tool,
 )
+from trio_mcp.compose import forwarded_entry
+from trio_mcp.registry import catalogue_of
 
 pytestmark = pytest.mark.requirement("L4")
 
 
 def part_with(*functions: Any, **options: Any) -> Registry:
     part = Registry("part", **options)
-    for each in functions:
-        part.add_tool(each)
+    for function in functions:
+        part.add_tool(function)
     return part
 
 
@@ -133,7 +134,7 @@ def test_mistakes_are_told_when_it_is_mounted(transform: Any, said: str) -> None
     assert said in str(refused.value)
     assert "book" in str(refused.value)
     assert not registry.tools
-    assert not part.followers
+    assert not catalogue_of(part).followers
 
 
 @pytest.mark.parametrize(
@@ -260,7 +261,7 @@ async def test_what_appears_later_is_transformed_then() -> None:
         refusal = await client.request("tools/call", old)
         assert refusal["isError"]
         assert "There is no argument 'text'" in refusal["content"][0]["text"]
-        shout = forwarded_tool(ToolDescription("shout", {"type": "object"}), part.echo)
+        shout = forwarded_entry(ToolDescription("shout", {"type": "object"}), part.echo)
         (refused,) = await part.replace("tools", [part.tool("echo"), shout])
         assert "Tool 'shout': it has no argument 'text'" in str(refused)
         assert list(registry.tools) == ["far_echo"]

@@ -1,10 +1,9 @@
 """URI templates: which URIs match, with which values, and which templates are refused."""
 
-import sys
+import time
 
 import pytest
 
-from trio_mcp.registry import uri_search, uri_template
 from trio_mcp.registry.uri_template import UriTemplate
 
 
@@ -50,7 +49,14 @@ MATCHES = [
     ("{name}.{suffix}", "a.tar.gz", {"name": "a.tar", "suffix": "gz"}),
     ("{a}-{b}-{c}", "1-2-3-4", {"a": "1-2", "b": "3", "c": "4"}),
     ("{a}--{b}", "x---y", {"a": "x-", "b": "y"}),
-    ("{a}aa{b}", "aaaaaa", {"a": "aaa", "b": "a"}),
+    ("{a}aa{b}", "caab", {"a": "c", "b": "b"}),
+    ("{+a}/{+b}/{c}", "1/2/3/4", {"a": "1/2", "b": "3", "c": "4"}),
+    ("{a}-{b}/{+c}/{d}", "1-2-3/4/5/6", {"a": "1-2", "b": "3", "c": "4/5", "d": "6"}),
+    ("{a}/{b}.{c}/{d}", "1.x/2.y.z/3", {"a": "1.x", "b": "2.y", "c": "z", "d": "3"}),
+    # The text between them is not in the later one.
+    ("{a}aa{b}", "aaaaaa", None),
+    ("{a}-{b}", "1-2-", None),
+    ("{a}-{b}.txt", "1--.txt", None),
     # Values decode; escapes are never cut.
     ("note://{id}", "note://a%20b", {"id": "a b"}),
     ("note://{id}", "note://a%2Fb", {"id": "a/b"}),
@@ -65,7 +71,7 @@ MATCHES = [
     ("note://{id}", "note://%01", {"id": "\x01"}),
     ("{a}20{b}", "x%2020y", {"a": "x ", "b": "y"}),
     ("{a}20{b}", "x%20y", None),
-    ("{a}0{b}", "a0%200", {"a": "a", "b": " 0"}),
+    ("{a}0{b}", "a0%200x", {"a": "a0 ", "b": "x"}),
     ("{a}2{b}", "x%20%20", None),
     # Reserved values.
     ("file:///{+path}", "file:///a/b/c.txt", {"path": "a/b/c.txt"}),
@@ -88,30 +94,16 @@ MATCHES = [
     ("{+path}?v={v}", "a?v=1", {"path": "a", "v": "1"}),
     ("{+path}?v={v}", "a?b?v=1", None),
     ("{+path}{#part}", "a#b#c", {"path": "a", "part": "b#c"}),
-    ("{+path}{;v}", "a/b;v=1", {"path": "a/b", "v": "1"}),
     ("x?u={+url}{&q}", "x?u=h/p&q=1", {"url": "h/p", "q": "1"}),
-    # Suffixes.
-    ("{+path}{.ext}", "a/b.txt", {"path": "a/b", "ext": "txt"}),
-    ("{+path}{.ext}", "a.b/c", {"path": "a.b/c"}),
-    ("{+path}{.ext}", ".profile", {"path": ".profile"}),
-    ("x{.ext}", "x.tar.gz", {"ext": "tar.gz"}),
-    ("x{.a,b}", "x.tar.gz", {"a": "tar", "b": "gz"}),
-    ("x{.ext}", "x", {}),
-    ("x{.ext}", "x.", {"ext": ""}),
-    ("x{.ext}", "xtxt", None),
     # Segments.
     ("users{/id}", "users/7", {"id": "7"}),
     ("users{/id}", "users", {}),
     ("users{/id}", "users/", {"id": ""}),
     ("users{/id}", "users/7/8", None),
     ("users{/id}", "users7", None),
-    ("users{/id}/mail", "users/7/mail", {"id": "7"}),
-    ("users{/id}/mail", "users/mail", {}),
     ("users{/a,b}", "users/1", {"a": "1"}),
     ("users{/a,b}", "users/1/2", {"a": "1", "b": "2"}),
     ("users{/a,b}", "users/1/2/3", None),
-    ("{/a,b}/{+c}", "/1/2/3/4", {"a": "1", "b": "2", "c": "3/4"}),
-    ("{/a}{.b}", "/x.y", {"a": "x", "b": "y"}),
     # Lists of segments.
     ("tree{/path*}", "tree/a/b/c", {"path": ["a", "b", "c"]}),
     ("tree{/path*}", "tree/a", {"path": ["a"]}),
@@ -121,21 +113,8 @@ MATCHES = [
     ("tree{/path*}", "tree", {}),
     ("tree{/path*}", "trees", None),
     ("tree{/path*}", "tree/a:b", None),
-    ("tree{/path*}/edit", "tree/a/edit/edit", {"path": ["a", "edit"]}),
-    ("tree{/path*}/{name}", "tree/a/b/c", {"path": ["a", "b"], "name": "c"}),
     ("{/owner,path*}", "/o/a/b", {"owner": "o", "path": ["a", "b"]}),
     ("{/owner,path*}", "/o", {"owner": "o"}),
-    # Parameters.
-    ("x{;a,b}", "x;a=1;b=2", {"a": "1", "b": "2"}),
-    ("x{;a,b}", "x;b=2;a=1", {"a": "1", "b": "2"}),
-    ("x{;a}", "x;a", {"a": ""}),
-    ("x{;a}", "x;a=", {"a": ""}),
-    ("x{;a}", "x", {}),
-    ("x{;a}", "x;b=1", None),
-    ("x{;a}", "x;", None),
-    ("x{;a}", "x;a=1;a=2", None),
-    ("x{;a*}", "x;a=1;a=2", {"a": ["1", "2"]}),
-    ("x{;a}/y", "x;a=1/y", {"a": "1"}),
     # Queries.
     ("x{?q}", "x?q=1", {"q": "1"}),
     ("x{?q}", "x?q=", {"q": ""}),
@@ -168,7 +147,6 @@ MATCHES = [
     ("x{#part}", "x#a/b?c", {"part": "a/b?c"}),
     ("x{#part}", "x", {}),
     ("x{#part}", "x#", {"part": ""}),
-    ("x{#a,b}", "x#1,2", {"a": "1", "b": "2"}),
     # Text outside of variables.
     ("NOTE://{id}", "note://A", {"id": "A"}),
     ("note://{id}", "NoTe://A", {"id": "A"}),
@@ -282,7 +260,7 @@ REFUSED = [
     ("{?}", 1, ["no name"]),
     ("{a,}", 1, ["no name"]),
     ("{a,,b}", 1, ["no name"]),
-    ("{*}", 1, ["no name"]),
+    ("{*}", 1, ["way back"]),
     ("{a-b}", 1, ["'a-b'", "digits and _"]),
     ("{a b}", 1, ["'a b'"]),
     ("{ a}", 1, ["' a'"]),
@@ -296,48 +274,52 @@ REFUSED = [
     ("{?a*b}", 1, ["'a*b'"]),
     ("{?a**}", 1, ["'a*'"]),
     ("{++a}", 1, ["'+a'"]),
-    ("{=a}", 1, ["'='", "leave it out"]),
-    ("{!a}", 1, ["'!'"]),
-    ("{@a}", 1, ["'@'"]),
-    ("{|a}", 1, ["'|'"]),
-    ("{,a}", 1, ["','"]),
-    ("{a:3}", 1, ["{a:3}", "write {a}"]),
-    ("x{/a:3}", 2, ["write {/a}"]),
-    ("{?a,b:10}", 1, ["write {?b}"]),
-    ("{a:}", 1, ["write {a}"]),
+    ("{=a}", 1, ["{=a}", "way back"]),
+    ("{!a}", 1, ["way back"]),
+    ("{@a}", 1, ["way back"]),
+    ("{|a}", 1, ["way back"]),
+    ("{,a}", 1, ["way back"]),
+    ("{a:3}", 1, ["{a:3}", "{x}, {+x}"]),
+    ("x{/a:3}", 2, ["{/a:3}", "{/x}"]),
+    ("{?a,b:10}", 1, ["{?a,b:10}", "{?a,b}"]),
+    ("{a:}", 1, ["{a:}"]),
     ("{a,a}", 1, ["a occurs twice", "own name"]),
     ("{a}/{a}", 5, ["a occurs twice"]),
     ("{a}{?b,a}", 4, ["a occurs twice"]),
-    ("{a*}", 1, ["{/a*}", "{?a*}"]),
-    ("{+a*}", 1, ["{/a*}"]),
-    ("x{#a*}", 2, ["{/a*}"]),
-    ("x{.a*}", 2, ["{/a*}"]),
+    ("{a*}", 1, ["{/x*}"]),
+    ("{+a*}", 1, ["{/x*}"]),
+    ("x{#a*}", 2, ["{#x}"]),
+    ("x{.a*}", 2, ["{.a*}"]),
+    ("x{.a}", 2, ["{.a}", "{x}, {+x}"]),
+    ("x{;a}", 2, ["{;a}", "{?a,b}"]),
+    ("x{;a*}", 2, ["{;a*}"]),
+    ("x{#a,b}", 2, ["one value", "{#x}"]),
     ("{/a*,b}", 1, ["put it last"]),
     ("a{x}{y}", 5, ["x ends and y begins", "put some text between"]),
     ("{x}{+y}", 4, ["x ends and y begins"]),
     ("{+x}{y}", 5, ["x ends and y begins"]),
     ("{a,b}{c,d}", 6, ["b ends and c begins"]),
-    ("{/x}{y}", 5, ["x ends and y begins"]),
-    ("{.x}{y}", 5, ["x ends and y begins"]),
-    ("{/x}{/y}", 5, ["x ends and y begins", "{/a,b}"]),
-    ("{.x}{.y}", 5, ["x ends and y begins", "{.a,b}"]),
-    ("{;x}{;y}", 5, ["x ends and y begins", "{;a,b}"]),
-    ("{/x,y}{.z}{/a}", 11, ["y ends and a begins", "{/a,b}"]),
-    ("{;x}/a{;y}", 7, ["one place", "put all its variables there"]),
+    ("{/x}{y}", 5, ["end of the path"]),
+    ("{/x}/y", 5, ["end of the path"]),
+    ("{/x}/{+y}", 5, ["end of the path"]),
+    ("{/x*}/{y}", 6, ["end of the path"]),
+    ("{/x}{&y}", 5, ["end of the path"]),
+    ("{/x}{/y}", 5, ["end of the path"]),
+    ("{+x}{/y}", 5, ["x ends and y begins", "put some text between"]),
+    ("{+x}/a{/y*}", 7, ["x ends and y begins", "only one"]),
+    ("{x}-{+y}", 5, ["x ends and y begins", "put a / between"]),
+    ("{+x}/{y}/{+z}", 10, ["y ends and z begins", "only one"]),
+    ("{+x}/{y}{/z*}", 9, ["y ends and z begins", "only one"]),
     ("{+x}{/y*}", 5, ["x ends and y begins", "put some text between"]),
-    ("{+x}{.y}{/z,a*}", 9, ["x ends and z begins"]),
-    ("{?x}{?y}", 5, ["{?a,b}"]),
+    ("{?x}{?y}", 5, ["all variables of the query into it"]),
     ("{?x}{&y}", 5, ["all variables of the query into it"]),
-    ("{?x}/a", 5, ["put other text and variables before it"]),
-    ("{?x}{/y}", 5, ["before it"]),
-    ("?a=1{&x}&b=2", 9, ["{&…}", "before it"]),
+    ("{?x}/a", 5, ["only a fragment can follow"]),
+    ("{?x}{/y}", 5, ["only a fragment can follow"]),
+    ("?a=1{&x}&b=2", 9, ["{&…}", "only a fragment"]),
     ("a?b=1{?x}", 6, ["{&…}"]),
     ("{+a}?b={c}{?d}", 11, ["{&…}"]),
     ("{#x}a", 5, ["put it last"]),
     ("{#x}{?y}", 5, ["put it last"]),
-    ("{;x}a", 5, ["put a / between"]),
-    ("{;x}{.y}", 5, ["put a / between"]),
-    ("{;x}{/y}.json", 9, ["put a / between"]),
     ("a b{x}", 2, ["' '", "percent-encode"]),
     ("{x}a\nb", 5, ["'\\n'"]),
     ("a<{x}>", 2, ["'<'"]),
@@ -365,8 +347,8 @@ def test_templates_that_are_refused(template, at, words):
 
 
 def test_the_operators_that_may_follow_one_another():
-    template = UriTemplate.parse("x://{a}{/b,c}{.d}{;e,f}/-/{+g}{?h,i*}{#j}")
-    assert template.match("x://1/2/3.4;e=5;f=6/-/7/8?h=9&i=10&i=11#12") == {
+    template = UriTemplate.parse("x://{a}.{d}/-/{+g}/{e},{f}{/b,c}{?h,i*}{#j}")
+    assert template.match("x://1.4/-/7/8/5,6/2/3?h=9&i=10&i=11#12") == {
         "a": "1",
         "b": "2",
         "c": "3",
@@ -378,62 +360,59 @@ def test_the_operators_that_may_follow_one_another():
         "i": ["10", "11"],
         "j": "12",
     }
-    assert template.match("x://1/-/7") == {"a": "1", "g": "7"}
+    assert template.match("x://1.4/-/7/5,6") == {"a": "1", "d": "4", "g": "7", "e": "5", "f": "6"}
 
 
 # -- time --------------------------------------------------------------------------------------
 
 HARD = [
-    ("-".join(f"{{v{number}}}" for number in range(40)), "-"),
-    ("-".join(f"{{v{number}}}" for number in range(40)) + "!", "-"),
-    ("-".join(f"{{v{number}}}" for number in range(40)), "a-"),
-    ("/".join(f"{{+v{number}}}" for number in range(40)) + "!", "/"),
-    ("/".join(f"{{+v{number}}}" for number in range(40)), "a/"),
-    ("aa".join(f"{{+v{number}}}" for number in range(40)) + "!", "a"),
-    ("aaaaaaaaaaaaaaaab".join(f"{{v{number}}}" for number in range(8)), "a"),
-    ("%20".join(f"{{v{number}}}" for number in range(40)), "%20"),
-    ("{/" + ",".join(f"v{number}" for number in range(40)) + "}/{+x}!", "/"),
-    ("{." + ",".join(f"v{number}" for number in range(40)) + "}!", "."),
-    ("{+a}{.b,c,d}{;e,f}{?g,h}{#i}", "a.;?&#"),
-    ("{#" + ",".join(f"v{number}" for number in range(40)) + "}", ","),
-    ("{/a*}/x{/b*}/x{/c*}/!", "/x"),
+    "-".join(f"{{v{number}}}" for number in range(12)) + "!",
+    "--".join(f"{{v{number}}}" for number in range(12)) + "!",
+    "-a-".join(f"{{v{number}}}" for number in range(12)) + "!",
+    "/".join(f"{{+v{number}}}" for number in range(12)) + "!",
+    "aa".join(f"{{+v{number}}}" for number in range(12)) + "!",
+    "%20".join(f"{{v{number}}}" for number in range(12)) + "!",
+    "{+a}/{b}-{c}_{d}.{e}!",
+    "{a}-{b}/{+c}/{d}-{e}/{f}!{?q}",
+    "{+a}/{+b}-{c}/{d}!",
+    "{+a}-x{/b,c,d}{?e,f}",
+    "{+a}_{b}-{c}{?q,r*}{#s}",
+    "{a}.{b}{/c,d*}{?e}",
+    "{+a,b,c}/!",
+    "x?u={+a}{&q}",
+]
+REPEATED = [
+    *("-", "a", "/", "%20", "a-", "a--", "a-a-", "-a-", "/-", "a/", "a_b-c.d/", "-/", ".", "&"),
+    *("?", "?&", "?q=", "/x", "-x/", "a,", "_-.", "%C3%A9"),
 ]
 
 
-@pytest.mark.parametrize(("template", "repeated"), HARD)
-def test_no_uri_takes_more_steps_because_it_is_longer(template, repeated):
-    """Steps grow with the template alone; one step is linear in the length of the URI."""
+@pytest.mark.parametrize("template", HARD)
+def test_no_uri_takes_long_however_it_is_made(template):
+    """What tries one more place for each character takes 150 ms or more here, mostly for ever."""
     parsed = UriTemplate.parse(template)
-    uris = [(repeated * size)[:size] for size in (600, 8190)]  # 3 divides both: whole escapes
-    if template.startswith("{#"):
-        uris = ["#" + uri for uri in uris]
-    short, long = (lines_run(parsed.match, uri) for uri in uris)
-    assert 0 < long <= short
+    parsed.match(template)
+    for repeated in REPEATED:
+        for tail in ("", "!", "/!", "///[", "?", "#"):
+            uri = (repeated * 8190)[: 8190 - 9] + tail  # 3 divides it: whole escapes
+            assert min(seconds(parsed.match, uri) for _ in range(3)) < 0.03, (uri[:20], tail)
 
 
-def lines_run(function, *args):
-    """Lines of the modules in question that are run in a call."""
-    lines = 0
-    files = {uri_search.__file__, uri_template.__file__}
-
-    def trace(frame, event, _argument):
-        nonlocal lines
-        if frame.f_code.co_filename not in files:
-            return None
-        lines += event == "line"
-        return None if frame.f_code.co_name in PER_CHARACTER else trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        function(*args)
-    finally:
-        sys.settrace(before)
-    return lines
+def test_a_hundred_templates_and_a_uri_of_a_megabyte():
+    templates = [UriTemplate.parse(f"note://{{a}}-{{b}}/{number}/{{+c}}") for number in range(100)]
+    for uri in ("note://" + "-/" * 500_000, "note://" + "-a/%2F" * 1300):
+        assert min(seconds(match_all, templates, uri) for _ in range(3)) < 0.1
 
 
-PER_CHARACTER = ("<lambda>", "<genexpr>")
-"""They are called once for each escape or letter, and have no loops."""
+def match_all(templates, uri):
+    assert not any(template.match(uri) for template in templates)
+
+
+def seconds(function, *args):
+    """The processor time of a call."""
+    before = time.thread_time()
+    function(*args)
+    return time.thread_time() - before
 
 
 def test_a_query_of_many_pairs():

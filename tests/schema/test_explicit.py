@@ -85,12 +85,12 @@ async def test_what_the_function_takes_is_passed_on(
         (
             cook,
             {"dish": "soup", "plates": 1, "salt": 2},
-            "Unexpected arguments 'plates' and 'salt'; this tool takes 'dish' and 'guests'.",
+            "Unexpected arguments 'plates' and 'salt'; this tool takes 'dish', 'guests'.",
         ),
         (
             with_context,
             {"dish": "soup", "context": 1},
-            "Unexpected argument 'context'; this tool takes 'dish'.",
+            "Argument 'context' is not allowed.",
         ),
     ],
 )

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from trio_mcp.schema.sentences import came, cut, expectation, join_path, listed
+from trio_mcp.schema.sentences import describe, expectation, join_path, join_words, shorten
 
 pytestmark = pytest.mark.requirement("B4")
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.requirement("B4")
     ],
 )
 def test_what_came(value: Any, text: str) -> None:
-    assert came(value) == text
-    assert text.startswith(came(value, is_shown=False))
+    assert describe(value) == text
+    assert text.startswith(describe(value, is_shown=False))
 
 
 @pytest.mark.parametrize(
@@ -45,16 +45,16 @@ def test_what_came(value: Any, text: str) -> None:
     ],
 )
 def test_values_are_cut_short(value: Any, text: str) -> None:
-    assert cut(value) == text
-    assert len(cut(value)) <= 60
+    assert shorten(value) == text
+    assert len(shorten(value)) <= 60
 
 
 def test_lists_in_words() -> None:
-    assert listed([]) == ""
-    assert listed(["a"]) == "a"
-    assert listed(["a", "b"]) == "a or b"
-    assert listed(["a", "b", "c"], "and") == "a, b and c"
-    assert listed(map(str, range(10)), most=3) == "0, 1 or 8 more"
+    assert join_words([]) == ""
+    assert join_words(["a"]) == "a"
+    assert join_words(["a", "b"]) == "a or b"
+    assert join_words(["a", "b", "c"], "and") == "a, b and c"
+    assert join_words(map(str, range(10)), most=3) == "0, 1 or 8 more"
 
 
 def test_paths() -> None:

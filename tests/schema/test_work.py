@@ -1,11 +1,10 @@
-"""What a value costs is known before it is checked, and too much is refused."""
+"""What a check may cost is bounded: by the size of the value, and by a budget of time."""
 
 from typing import Any
 
 import pytest
 
 from trio_mcp.schema import compile_validator, schema_of
-from trio_mcp.schema.keywords import parts_of
 
 pytestmark = pytest.mark.requirement("B4")
 
@@ -78,6 +77,8 @@ def test_a_value_that_holds_itself() -> None:
         ({"items": {"multipleOf": 0.01}}, [19.99] * 10_000),
         ({"uniqueItems": True}, [{"a": n} for n in range(50_000)]),
         ({"uniqueItems": True}, [10**30 + n for n in range(200)]),
+        ({"items": {"multipleOf": 0.01}}, [1e22] * 5_000),
+        ({"items": {"minimum": 3}}, [10**300] * 50_000),
         ({"patternProperties": {"^k": {}}, "unevaluatedProperties": False}, {"k": 1}),
         (
             {"patternProperties": {"^k": {}}, "unevaluatedProperties": False},
@@ -95,44 +96,24 @@ def test_much_that_is_valid(schema: dict[str, Any], value: Any) -> None:
 @pytest.mark.parametrize(
     ("schema", "value"),
     [
-        ({"items": {"anyOf": KINDS}}, [{}] * 1_000_000),
+        ({"items": {"anyOf": KINDS}}, [{"kind": "49"}] * 200_000),
         ({"items": {"allOf": [{"type": "integer"}] * 1000}}, [1] * 100_000),
         ({"allOf": [{"items": {"minimum": n}} for n in range(900)]}, [5000] * 100_000),
-        ({"items": {"multipleOf": 0.01}}, [19.99] * 1_000_000),
-        ({"items": {"multipleOf": 0.01}}, [1e22] * 5_000),
-        ({"items": {"minimum": 3}}, [10**300] * 50_000),
         ({"uniqueItems": True}, [10**30 + n for n in range(3000)]),
         ({"items": {"uniqueItems": True}}, [[[10**30 + n] for n in range(3000)]]),
-        ({"items": {"enum": [n + 0.5 for n in range(1500)]}}, [1499.5] * 1000),
         ({"items": {"enum": [{"a": n} for n in range(1500)]}}, [{"a": 1499}] * 1000),
-        ({"items": {"dependentRequired": {str(n): [] for n in range(1000)}}}, [{"x": 1}] * 100_000),
+        ({"items": {"enum": [n + 0.5 for n in range(1500)]}}, [1499.5] * 1000),
         (
             {"items": {"patternProperties": {f"^{n}$": {} for n in range(1000)}}},
             [{"x": 1}] * 100_000,
         ),
     ],
 )
-def test_what_would_hold_up_others(schema: dict[str, Any], value: Any) -> None:
+def test_what_would_hold_up_others(
+    schema: dict[str, Any], value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trio_mcp.schema.budget._SECONDS", (0.05, 0.2))
     assert compile_validator(schema)(value) == TOO_MUCH
-
-
-@pytest.mark.parametrize(
-    ("schema", "small", "large"),
-    [
-        ({"items": {"type": "integer"}}, [1] * 100, [1] * 100_000),
-        ({"items": {"type": "integer"}}, ["x"] * 100, ["x"] * 100_000),
-        ({}, [{}] * 100, [{}] * 100_000),
-        ({"properties": {"a": {}}}, {"a": 1}, {str(n): n for n in range(100_000)}),
-        ({"items": {"anyOf": KINDS}}, [{}] * 10, [{}] * 3000),
-        ({"pattern": "^a+$"}, "a" * 1000, "a" * 1_000_000),
-        ({"pattern": "[ab]*a[ab]{20}c"}, "a" * 100, "a" * 10_000),
-        ({"items": {"type": "array"}}, _nested(100), [[]] * 100_000),
-    ],
-)
-def test_what_takes_long_is_known_at_once(schema: dict[str, Any], small: Any, large: Any) -> None:
-    validate = compile_validator(schema)
-    assert not validate.takes_long(small)
-    assert validate.takes_long(large)
 
 
 @pytest.mark.long
@@ -144,8 +125,7 @@ def test_only_the_way_to_the_reason_is_walked() -> None:
     names = {str(n): 1 for n in range(100_000)}
     closed = compile_validator({"properties": {"a": {}}, "additionalProperties": False})
     sentence = closed(names) or ""
-    assert sentence.startswith("Unexpected arguments '0', '1', '2', '3', '4', '5', '6'")
-    assert "99993 more" in sentence
+    assert sentence == "Unexpected argument '0'; this tool takes 'a'."
     unevaluated = compile_validator({"properties": {"a": {}}, "unevaluatedProperties": False})
     assert unevaluated(names) == "The arguments hold more than is allowed (100000 properties)."
 
@@ -159,7 +139,7 @@ ROW = {
 ROWS = {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/row"}}, {"type": "null"}]}
 
 
-@pytest.mark.parametrize("count", [0, 1, 5000, pytest.param(100_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [0, 1, 5000, pytest.param(80_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
@@ -173,6 +153,15 @@ def test_the_reason_is_found_whatever_stands_before_it(count: int, row: Any, sen
     rows = [{"kind": "b", "n": "x"}] * count
     told = compile_validator(schema)({"rows": [*rows, row]})
     assert told == f"Argument 'rows{sentence.format(count)}"
+
+
+def test_of_very_much_only_the_argument_is_named() -> None:
+    validate = compile_validator({"properties": {"a": {"items": {"type": "integer"}}}})
+    told = "Argument 'a' does not fit the schema (1000001 items)."
+    assert validate({"a": [*[1] * 1_000_000, "x"], "b": 1}) == told
+    assert validate({"a": ["x"], "b": [1] * 1_000_000}) == (
+        "Argument 'a[0]' must be an integer, but a string came ('x')."
+    )
 
 
 @pytest.mark.parametrize(
@@ -208,18 +197,3 @@ def test_schemas_with_names_of_their_own_have_reasons_too() -> None:
     assert validate({"a": 1, "b": "x"}) is None
     assert validate({"a": 1, "b": 1}) == "Argument 'b' must be a string, but a number came (1)."
     assert "Argument 'a'" in (validate({"a": "x"}) or "")
-
-
-def test_the_work_is_linear_in_the_properties(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = 0
-
-    def counted(*arguments: Any) -> Any:
-        nonlocal looked
-        looked += 1
-        return parts_of(*arguments)
-
-    monkeypatch.setattr("trio_mcp.schema.work.parts_of", counted)
-    names = [f"p{number}" for number in range(1000)]
-    schema = {"properties": {name: {"type": "string", "minLength": 1} for name in names}}
-    assert compile_validator(schema)(dict.fromkeys(names, "x")) is None
-    assert 0 < looked < 100

@@ -158,7 +158,7 @@ async def test_a_batch_may_cancel_its_own_entries(autojump_clock):
 @pytest.mark.requirement("A15", "B2")
 async def test_a_cancelled_entry_that_goes_on_holds_up_nobody(autojump_clock):
     """The tool ignores its cancellation; the others of the batch need not wait for it."""
-    async with batching(Limits(cancel_patience=1)) as (client, _):
+    async with batching(Limits(cancel_timeout=1)) as (client, _):
         await client.send([call("a", "linger", seconds=9, more=1000), ping("b")])
         await client.cancel("a")
         with trio.fail_after(2):
@@ -167,7 +167,7 @@ async def test_a_cancelled_entry_that_goes_on_holds_up_nobody(autojump_clock):
 
 @pytest.mark.requirement("A15", "B1")
 async def test_an_entry_that_times_out_does_not_hold_up_the_others_for_ever(autojump_clock):
-    async with batching(Limits(tool_timeout=5, cancel_patience=1)) as (client, _):
+    async with batching(Limits(tool_timeout=5, cancel_timeout=1)) as (client, _):
         await client.send([call("a", "linger", seconds=9, more=1000), ping("b")])
         answers = by_id(await client.receive())
         assert trio.current_time() == 6

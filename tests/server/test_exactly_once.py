@@ -15,6 +15,7 @@ from tests.support.client import RawClient
 from tests.support.tools import registry_of
 from trio_mcp import Limits, McpError, ToolError
 from trio_mcp.peer.connection import Connection
+from trio_mcp.peer.inbound import Slots
 from trio_mcp.peer.lines import StreamLines
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.requirement("B1", "B2", "B6", "B7", "B8", "A15")
 
 LIMITS = Limits(
     tool_timeout=5,
-    cancel_patience=1,
+    cancel_timeout=1,
     max_concurrent_calls=6,
     max_outgoing_bytes=2000,
     max_waiting_bytes=20_000,
@@ -146,8 +147,9 @@ class Client:
 class Chaos:
     """Middleware that does at random what middleware should not do."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, around: str) -> None:
         self.random = random.Random(seed)
+        self.around = around
 
     async def __call__(self, given, call_next):
         await trio.sleep(self.random.choice([0, 0, 0, 1]))
@@ -182,11 +184,10 @@ class Chaos:
 async def scenario(seed: int, chaos: bool = False) -> None:
     ours, theirs = memory_stream_pair()
     client = Client(ours, seed)
-    around: dict = {}
-    if chaos:
-        around = {"middleware": [Chaos(seed)], "call_middleware": [Chaos(seed)]}
-    dispatcher = Dispatcher(Server(registry_of(*TOOLS, **around), LIMITS), Session())
-    connection = Connection(StreamLines(theirs, 10_000_000), dispatcher, LIMITS)
+    around = [Chaos(seed, "requests"), Chaos(seed, "calls")] if chaos else []
+    dispatcher = Dispatcher(Server(registry_of(*TOOLS, middleware=around), LIMITS), Session())
+    slots = Slots(LIMITS.max_concurrent_calls)
+    connection = Connection(StreamLines(theirs, 10_000_000), dispatcher, LIMITS, shared_slots=slots)
 
     async def run() -> None:
         async with theirs:
@@ -203,10 +204,7 @@ async def scenario(seed: int, chaos: bool = False) -> None:
             check(client)
             connection.stop()
     check(client)
-    assert len(connection._inbound) == 0
-    assert connection._inbound.waiting_bytes == 0
-    assert connection._inbound._slots.free == LIMITS.max_concurrent_calls
-    assert connection._lines.dropped == 0
+    assert slots.free == LIMITS.max_concurrent_calls
 
 
 def check(client: Client) -> None:

@@ -18,6 +18,7 @@ from tests.support.tools import (
     text_of,
 )
 from trio_mcp import McpError, Registry, ToolError
+from trio_mcp.middleware import McpRequest
 
 SECRET = "s3cret /etc/passwd"
 
@@ -30,6 +31,10 @@ class MuteError(Exception):
 class MuteToolError(ToolError):
     def __str__(self) -> str:
         raise RuntimeError("no words")
+
+
+async def through(request: McpRequest, call_next):
+    return await call_next(request)
 
 
 async def answer_to(error: BaseException, revision: str = "2025-11-25"):
@@ -199,6 +204,29 @@ async def test_an_interrupt_is_nobodys_to_swallow(wrap):
     assert "KeyboardInterrupt" in "".join(traceback.format_exception(caught.value))
     assert caught.group_contains(KeyboardInterrupt)
     assert handle.state.value == "stopped"
+
+
+@pytest.mark.requirement("B6", "B7")
+@pytest.mark.parametrize("is_in_group", [False, True])
+@pytest.mark.parametrize("around", [(), (through,)])
+async def test_a_cancellation_that_was_kept_and_is_raised_again(is_in_group, around, caplog):
+    """Nothing is cancelled any more, so it is an exception as any other."""
+    registry = Registry("test", middleware=around)
+
+    @registry.tool
+    async def give() -> None:
+        with trio.move_on_after(0):
+            try:
+                await trio.sleep_forever()
+            except trio.Cancelled as error:
+                kept = error
+                raise
+        raise BaseExceptionGroup("", [kept]) if is_in_group else kept
+
+    async with serving(registry) as (client, _):
+        assert failure_of(await client.call("give")) == f"Tool give failed: {INTERNAL}"
+        assert "result" in await client.request("ping")
+    assert "Tool give failed" in caplog.text
 
 
 @pytest.mark.requirement("B6", "B7")

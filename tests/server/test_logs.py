@@ -74,7 +74,7 @@ async def test_how_a_call_ended(how, outcome, duration, autojump_clock, calls):
 )
 async def test_each_call_is_logged_once(how, outcome, more, autojump_clock, calls):
     """Also if it was answered before it ended."""
-    limits = Limits(cancel_patience=1)
+    limits = Limits(cancel_timeout=1)
     async with serving(registry_of(linger, tool_timeout=5), limits) as (client, _):
         id = await client.start("linger", seconds=50, more=more)
         await wait_all_tasks_blocked()
@@ -166,7 +166,7 @@ async def test_arguments_and_results_are_never_logged(revision, autojump_clock, 
         return {"password": password}
 
     hows = ["ok", "tool error", "mcp error", "exception", "bad result", "never"]
-    async with serving(registry, Limits(cancel_patience=0.5), revision=revision) as (client, _):
+    async with serving(registry, Limits(cancel_timeout=0.5), revision=revision) as (client, _):
         for how in hows:
             await client.call("keep", password=SECRET, how=how)
         for name in ("plain", "wrong", "absent", SECRET):

@@ -2,15 +2,17 @@
 
 import json
 import logging
+from collections.abc import Awaitable, Callable
 
 import httpx2
 import pytest
 import trio
-from attrs import evolve
+from attrs import evolve, frozen
 
 from tests.support.client import serving
 from tests.support.tools import (
     INTERNAL,
+    each_revision,
     echo,
     error_of,
     failure_of,
@@ -24,30 +26,46 @@ from trio_mcp import (
     Handlers,
     HttpPolicy,
     Limits,
-    McpCall,
     McpError,
-    McpRequest,
     Registry,
     ToolError,
     connect,
     handle_message,
     serve_http,
 )
+from trio_mcp.middleware import McpCall, McpRequest
 
 pytestmark = pytest.mark.requirement("L5")
 
 
-async def through(request, call_next):
+async def through(request: McpRequest, call_next):
     """Do nothing."""
     return await call_next(request)
+
+
+async def through_calls(call: McpCall, call_next):
+    """Do nothing."""
+    return await call_next(call)
+
+
+@frozen
+class Put:
+    """Puts a function that knows both around one of them."""
+
+    around: str
+    function: Callable[..., Awaitable[object]]
+
+    async def __call__(self, given, call_next):
+        return await self.function(given, call_next)
 
 
 class Witness:
     """Middleware that writes down what it sees, in the order of its calls."""
 
-    def __init__(self, name: str, seen: list) -> None:
+    def __init__(self, name: str, seen: list, around: str = "requests") -> None:
         self.name = name
         self.seen = seen
+        self.around = around
 
     async def __call__(self, given, call_next):
         what = given.method if isinstance(given, McpRequest) else given.name
@@ -88,12 +106,12 @@ async def test_around_calls_of_every_kind_the_first_is_outermost(revision):
     seen: list[str] = []
     calls: list[McpCall] = []
 
-    async def keep(call, call_next):
+    async def keep(call: McpCall, call_next):
         calls.append(call)
         return await call_next(call)
 
-    around = [Witness("outer", seen), Witness("inner", seen), keep]
-    async with serving(everything(call_middleware=around), revision=revision) as (client, _):
+    around = [Witness("outer", seen, "calls"), Witness("inner", seen, "calls"), keep]
+    async with serving(everything(middleware=around), revision=revision) as (client, _):
         await client.call("plain", text="x")
         await client.request("resources/read", {"uri": "note://a"})
         await client.request("prompts/get", {"name": "ask"})
@@ -114,11 +132,11 @@ async def test_around_calls_of_every_kind_the_first_is_outermost(revision):
 
 
 async def test_it_may_change_arguments_and_results_also_without_a_server():
-    async def shout(call, call_next):
+    async def shout(call: McpCall, call_next):
         loud = evolve(call, arguments={"text": call.arguments["text"].upper()})
         return f"{await call_next(loud)}!"
 
-    registry = registry_of(echo, call_middleware=[shout])
+    registry = registry_of(echo, middleware=[shout])
     assert await registry.call("echo", {"text": "hi"}) == "HI!"
     async with serving(registry) as (client, _):
         assert text_of(await client.call("echo", text="hi")) == "HI!"
@@ -129,15 +147,15 @@ async def test_it_may_change_arguments_and_results_also_without_a_server():
     [(ToolError("Not you."), "Not you."), (KeyError("s3cret"), f"Tool echo failed: {INTERNAL}")],
 )
 async def test_what_it_raises_is_told_as_if_the_tool_had_raised_it(error, told):
-    async def refuse(call, call_next):
+    async def refuse(call: McpCall, call_next):
         raise error
 
-    async with serving(registry_of(echo, call_middleware=[refuse])) as (client, _):
+    async with serving(registry_of(echo, middleware=[refuse])) as (client, _):
         assert failure_of(await client.call("echo", text="hi")) == told
 
 
 async def test_it_sees_the_exceptions_of_the_tool_as_they_were_raised():
-    async def mend(call, call_next):
+    async def mend(call: McpCall, call_next):
         try:
             return await call_next(call)
         except LookupError as error:
@@ -146,18 +164,18 @@ async def test_it_sees_the_exceptions_of_the_tool_as_they_were_raised():
     async def fail() -> str:
         raise KeyError("it")
 
-    async with serving(registry_of(fail, call_middleware=[mend])) as (client, _):
+    async with serving(registry_of(fail, middleware=[mend])) as (client, _):
         assert text_of(await client.call("fail")) == "mended it"
 
 
 async def test_what_it_returns_in_place_of_the_function_is_checked():
-    async def lie(call, call_next):
+    async def lie(call: McpCall, call_next):
         return {"not": "a number"} if call.arguments["text"] == "wrong" else b"bytes"
 
     async def length(text: str) -> dict[str, int]:
         return {"length": len(text)}
 
-    async with serving(registry_of(length, call_middleware=[lie])) as (client, _):
+    async with serving(registry_of(length, middleware=[lie])) as (client, _):
         code, _message = error_of(await client.call("length", text="wrong"))
         assert code == -32603
         code, message = error_of(await client.call("length", text="bytes"))
@@ -171,17 +189,17 @@ async def test_it_may_run_the_function_twice_and_hand_on_nothing_else():
         calls.append(text)
         return text
 
-    async def twice(call, call_next):
+    async def twice(call: McpCall, call_next):
         await call_next(call)
         return await call_next(call)
 
-    async def wrong(call, call_next):
+    async def wrong(call: McpCall, call_next):
         return await call_next(call.arguments)
 
-    async with serving(registry_of(count, call_middleware=[twice])) as (client, _):
+    async with serving(registry_of(count, middleware=[twice])) as (client, _):
         await client.call("count", text="x")
         assert calls == ["x", "x"]
-    async with serving(registry_of(count, call_middleware=[wrong])) as (client, _):
+    async with serving(registry_of(count, middleware=[wrong])) as (client, _):
         assert failure_of(await client.call("count", text="x")) == f"Tool count failed: {INTERNAL}"
 
 
@@ -198,7 +216,7 @@ async def swallow(given, call_next):
 
 @pytest.mark.parametrize("around", [hang, swallow])
 async def test_around_a_call_it_ends_with_the_time_limit_of_the_call(around, autojump_clock):
-    registry = registry_of(echo, call_middleware=[around], tool_timeout=3)
+    registry = registry_of(echo, middleware=[Put("calls", around)], tool_timeout=3)
     async with serving(registry) as (client, _):
         assert failure_of(await client.call("echo", text="")) == "Tool echo timed out after 3 s"
         id = await client.start("echo", text="")
@@ -208,9 +226,9 @@ async def test_around_a_call_it_ends_with_the_time_limit_of_the_call(around, aut
     assert trio.current_time() < 4  # it was not waited for
 
 
-@some_revisions
+@each_revision
 async def test_around_a_call_it_may_ask_the_caller(revision):
-    async def confirm(call, call_next):
+    async def confirm(call: McpCall, call_next):
         answer = await call.context.elicit(f"Run {call.name}?", bool)
         return await call_next(call) if answer.content else "not run"
 
@@ -221,7 +239,7 @@ async def test_around_a_call_it_may_ask_the_caller(revision):
     asked: list[int] = []
     if revision < "2025-06-18":
         return  # which has no such questions
-    registry = registry_of(echo, call_middleware=[confirm])
+    registry = registry_of(echo, middleware=[confirm])
     handlers = Handlers(elicitation=answer)
     async with connect(registry, revision=revision, handlers=handlers) as client:
         assert (await client.call_tool("echo", {"text": "hi"})).text == "hi"
@@ -248,7 +266,7 @@ async def test_around_requests_of_every_method(revision):
 
 
 async def test_it_may_answer_refuse_and_change():
-    async def change(request, call_next):
+    async def change(request: McpRequest, call_next):
         if request.method == "com.example/hello":
             return {"hello": request.context.client.name}
         if request.target == "wait":
@@ -278,7 +296,7 @@ async def test_it_may_answer_refuse_and_change():
 
 @pytest.mark.parametrize("garbage", [None, 7, "text", [1], {"bad": float("nan")}, {1: 2}])
 async def test_a_result_that_is_none_is_an_error_that_names_the_type(garbage):
-    async def lie(request, call_next):
+    async def lie(request: McpRequest, call_next):
         return await call_next(request) if request.method == "initialize" else garbage
 
     async with serving(registry_of(echo, middleware=[lie])) as (client, _):
@@ -288,7 +306,7 @@ async def test_a_result_that_is_none_is_an_error_that_names_the_type(garbage):
 
 
 async def test_what_it_raises_stays_in_the_log(caplog):
-    async def fail(request, call_next):
+    async def fail(request: McpRequest, call_next):
         await call_next(request)
         raise OSError(2, "s3cret")
 
@@ -300,10 +318,10 @@ async def test_what_it_raises_stays_in_the_log(caplog):
 
 
 async def test_it_can_change_neither_the_method_nor_run_two_calls_at_once():
-    async def other(request, call_next):
+    async def other(request: McpRequest, call_next):
         return await call_next(evolve(request, method="tools/call"))
 
-    async def both(request, call_next):
+    async def both(request: McpRequest, call_next):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(call_next, request)
             nursery.start_soon(call_next, request)
@@ -318,7 +336,7 @@ async def test_it_can_change_neither_the_method_nor_run_two_calls_at_once():
 async def test_a_call_that_is_too_slow_is_a_result_for_the_middleware(autojump_clock):
     results: list[dict] = []
 
-    async def keep(request, call_next):
+    async def keep(request: McpRequest, call_next):
         await trio.sleep(1)  # which the call has no part in
         results.append(await call_next(request))
         await trio.sleep(1)
@@ -334,7 +352,7 @@ async def test_a_call_that_is_too_slow_is_a_result_for_the_middleware(autojump_c
 
 @pytest.mark.parametrize("around", [hang, swallow])
 async def test_around_a_request_it_ends_with_the_usual_time_limit(around, autojump_clock):
-    registry = registry_of(echo, middleware=[around], tool_timeout=3)
+    registry = registry_of(echo, middleware=[Put("requests", around)], tool_timeout=3)
     async with serving(registry, shake_hands=False) as (client, _):
         answer = await client.request("tools/list")
         assert error_of(answer) == (-32603, "tools/list timed out after 3 s")
@@ -347,8 +365,8 @@ async def insist(given, call_next):
 
 
 async def test_one_that_cannot_be_ended_does_not_keep_the_caller_waiting(autojump_clock):
-    registry = registry_of(wait, middleware=[insist], tool_timeout=3)
-    async with serving(registry, Limits(cancel_patience=1), shake_hands=False) as (client, _):
+    registry = registry_of(wait, middleware=[Put("requests", insist)], tool_timeout=3)
+    async with serving(registry, Limits(cancel_timeout=1), shake_hands=False) as (client, _):
         started = trio.current_time()
         error_of(await client.request("tools/list"))
         assert trio.current_time() - started == pytest.approx(4)
@@ -361,7 +379,7 @@ async def test_a_call_inside_that_cannot_be_ended_is_answered_in_its_words(autoj
         return "too late"
 
     registry = registry_of(stuck, middleware=[through], tool_timeout=3)
-    async with serving(registry, Limits(cancel_patience=1), shake_hands=False) as (client, _):
+    async with serving(registry, Limits(cancel_timeout=1), shake_hands=False) as (client, _):
         assert failure_of(await client.call("stuck")) == "Tool stuck timed out after 3 s"
         assert trio.current_time() <= 5 + 1e-6
 
@@ -369,8 +387,8 @@ async def test_a_call_inside_that_cannot_be_ended_is_answered_in_its_words(autoj
 async def test_a_cancellation_by_the_client_passes_through_and_is_not_answered(caplog):
     seen: list[str] = []
     caplog.set_level(logging.INFO, "trio_mcp.calls")
-    around = {"middleware": [Witness("request", seen)], "call_middleware": [Witness("call", seen)]}
-    async with serving(registry_of(wait, **around), shake_hands=False) as (client, _):
+    around = [Witness("request", seen), Witness("call", seen, "calls")]
+    async with serving(registry_of(wait, middleware=around), shake_hands=False) as (client, _):
         id = await client.start("wait", seconds=1000)
         while "call: wait" not in seen:
             await trio.testing.wait_all_tasks_blocked()
@@ -386,7 +404,7 @@ async def test_a_cancellation_by_the_client_passes_through_and_is_not_answered(c
 
 
 async def test_at_the_end_of_the_input_what_runs_is_answered_once(autojump_clock):
-    async def shielded(request, call_next):
+    async def shielded(request: McpRequest, call_next):
         try:
             return await call_next(request)
         finally:
@@ -402,7 +420,7 @@ async def test_at_the_end_of_the_input_what_runs_is_answered_once(autojump_clock
 
 
 async def test_lines_of_a_pipe_mean_what_they_would_without_middleware():
-    async def slow(request, call_next):
+    async def slow(request: McpRequest, call_next):
         if request.method == "initialize":
             for _ in range(10):
                 await trio.testing.wait_all_tasks_blocked()
@@ -430,7 +448,7 @@ async def test_a_batch_is_answered_as_a_batch():
 async def test_each_round_of_a_question_is_a_request():
     rounds: list[str] = []
 
-    async def keep(request, call_next):
+    async def keep(request: McpRequest, call_next):
         result = await call_next(request)
         if request.method == "tools/call":
             rounds.append(result["resultType"])
@@ -463,7 +481,7 @@ async def test_around_a_subscription_for_as_long_as_it_lasts_and_without_a_slot(
 
 
 async def test_a_message_in_this_process():
-    registry = registry_of(echo, middleware=[through], call_middleware=[through])
+    registry = registry_of(echo, middleware=[through, through_calls])
     line = await handle_message(registry, b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
     assert json.loads(line or b"") == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
@@ -471,7 +489,7 @@ async def test_a_message_in_this_process():
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_over_http(era):
     seen: list[str] = []
-    registry = everything(middleware=[Witness("m", seen)], call_middleware=[Witness("c", seen)])
+    registry = everything(middleware=[Witness("m", seen), Witness("c", seen, "calls")])
     async with trio.open_nursery() as nursery:
         handle = await nursery.start(serve_on_any_port, registry)
         async with connect(handle.url, era=era) as client:
@@ -485,7 +503,7 @@ async def test_over_http(era):
 
 
 async def test_a_handshake_that_is_refused_begins_no_session_over_http():
-    async def refuse(request, call_next):
+    async def refuse(request: McpRequest, call_next):
         if request.method == "initialize":
             raise McpError(-32000, "Not you")
         return await call_next(request)
@@ -507,11 +525,34 @@ async def serve_on_any_port(registry, task_status):
     await serve_http(registry, port=0, policy=HttpPolicy(), task_status=task_status)
 
 
-@pytest.mark.parametrize("name", ["middleware", "call_middleware"])
 @pytest.mark.parametrize("wrong", [[lambda request, call_next: {}], through, [7], "text"])
-def test_what_is_no_middleware_is_refused_at_once(name, wrong):
-    with pytest.raises(TypeError, match=f"^{name} must be"):
-        Registry("test", **{name: wrong})
+def test_what_is_no_middleware_is_refused_at_once(wrong):
+    with pytest.raises(TypeError, match="middleware must be"):
+        Registry("test", middleware=wrong)
+
+
+async def knows_both(given: McpRequest | McpCall, call_next):
+    return await call_next(given)
+
+
+@pytest.mark.parametrize("unclear", [hang, knows_both, Put("both", hang)])
+def test_middleware_that_does_not_say_what_it_goes_around_is_refused_at_once(unclear):
+    with pytest.raises(TypeError, match="annotate its first parameter with McpRequest or McpCall"):
+        Registry("test", middleware=[unclear])
+
+
+async def by_text(call: "tests.unknown.McpCall", call_next: "Unknown"):  # type: ignore[name-defined]  # noqa: F821
+    return f"{await call_next(call)} by text"
+
+
+async def by_subclass(call: type("Ours", (McpCall,), {}), call_next):  # type: ignore[valid-type]
+    return f"{await call_next(call)} by subclass"
+
+
+@pytest.mark.parametrize("around", [by_text, by_subclass])
+async def test_an_annotation_may_be_text_or_name_a_subclass(around):
+    registry = registry_of(echo, middleware=[around])
+    assert (await registry.call("echo", {"text": "a"})).startswith("a by ")
 
 
 async def takes_one(request):
@@ -527,10 +568,8 @@ def test_middleware_that_cannot_be_called_with_what_it_gets_is_refused_at_once(w
 async def test_a_hundred_deep():
     seen: list[str] = []
     many = [through] * 99
-    around = {
-        "middleware": [*many, Witness("request", seen)],
-        "call_middleware": [*many, Witness("call", seen)],
-    }
-    async with serving(registry_of(echo, **around), shake_hands=False) as (client, _):
+    calls = [through_calls] * 99
+    around = [*many, Witness("request", seen), *calls, Witness("call", seen, "calls")]
+    async with serving(registry_of(echo, middleware=around), shake_hands=False) as (client, _):
         assert text_of(await client.call("echo", text="x")) == "x"
     assert seen == ["request: tools/call", "call: echo", "call: done", "request: done"]

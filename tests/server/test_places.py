@@ -123,7 +123,7 @@ async def test_as_many_as_there_are_places(bound, mock_clock):
 async def test_an_async_tool_that_ignores_its_cancellation_keeps_its_place(autojump_clock):
     registry = Registry("test")
     registry.add_tool(linger, timeout=5, max_concurrent=1)
-    async with serving(registry, Limits(cancel_patience=1)) as (client, _):
+    async with serving(registry, Limits(cancel_timeout=1)) as (client, _):
         first = await client.start("linger", seconds=100, more=50)
         await wait_all_tasks_blocked()  # it has the place
         second = await client.start("linger", seconds=1, more=0)

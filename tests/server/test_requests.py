@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.client import modern_meta, serving
 from tests.support.tools import (
+    each_revision,
     echo,
     error_of,
     failure_of,
@@ -158,7 +159,7 @@ async def test_the_data_of_an_error_has_tool_and_argument(arguments, argument):
 
 
 @pytest.mark.requirement("B4", "A12")
-@some_revisions
+@each_revision
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -92,7 +92,7 @@ async def test_a_tool_that_swallows_its_cancellation_has_timed_out_all_the_same(
 @pytest.mark.requirement("B1", "B2")
 async def test_an_overdue_call_is_answered_without_it(autojump_clock):
     registry = registry_of(echo, linger, tool_timeout=5)
-    async with serving(registry, Limits(cancel_patience=3)) as (client, _):
+    async with serving(registry, Limits(cancel_timeout=3)) as (client, _):
         answer = await client.call("linger", seconds=100, more=50)
         assert "timed out after 5 s" in failure_of(answer)
         assert trio.current_time() == 8
@@ -108,7 +108,7 @@ async def test_overdue_calls_one_after_the_other(autojump_clock):
     registry = Registry("test")
     for seconds in (7, 3, 5, 1):
         registry.add_tool(linger, name=f"linger{seconds}", timeout=seconds)
-    async with serving(registry, Limits(cancel_patience=0.5)) as (client, _):
+    async with serving(registry, Limits(cancel_timeout=0.5)) as (client, _):
         ids = {}
         for seconds in (7, 3, 5, 1):
             ids[seconds] = await client.start(f"linger{seconds}", seconds=100, more=100)
@@ -120,7 +120,7 @@ async def test_overdue_calls_one_after_the_other(autojump_clock):
 @pytest.mark.requirement("B1", "B7")
 async def test_a_cancelled_call_that_is_overdue_is_not_answered(autojump_clock):
     registry = registry_of(linger, tool_timeout=5)
-    async with serving(registry, Limits(cancel_patience=1)) as (client, _):
+    async with serving(registry, Limits(cancel_timeout=1)) as (client, _):
         id = await client.start("linger", seconds=100, more=50)
         await trio.sleep(5.5)
         await client.cancel(id)

@@ -147,13 +147,26 @@ async def test_one_that_fails_shows_nothing(caplog):
 def test_a_scope_is_not_asked_for_what_is_hidden():
     registry = Registry("test", visible=for_friends)
     registry.add_tool(echo, name="secret", scopes=["high"])
+    server = Server(registry, Limits())
+    callers = []
+
+    def context_of(method):
+        callers.append(caller)
+        return RequestContext(server, 1, method, {}, caller, Session())
+
     request = Request(1, "tools/call", {"name": "secret"})
-    context = RequestContext(
-        Server(registry, Limits()), 1, request.method, request.params, UNKNOWN_CALLER, Session()
-    )
-    assert needed_scopes(request, context) == set()
-    context.caller = evolve(UNKNOWN_CALLER, client_info={"name": "friend", "version": "1"})
-    assert needed_scopes(request, context) == {"high"}
+    caller = UNKNOWN_CALLER
+    assert needed_scopes(request, server, context_of) == set()
+    caller = evolve(UNKNOWN_CALLER, client_info={"name": "friend", "version": "1"})
+    assert needed_scopes(request, server, context_of) == {"high"}
+    assert len(callers) == 2
+
+
+def test_a_context_is_made_only_where_an_entry_has_visibility_rules():
+    registry = Registry("test")
+    registry.add_tool(echo, name="plain", scopes=["low"])
+    request = Request(1, "tools/call", {"name": "plain"})
+    assert needed_scopes(request, Server(registry, Limits()), pytest.fail) == {"low"}
 
 
 @pytest.mark.parametrize("wrong", ["all", 7, [for_friends], lambda shown: True])

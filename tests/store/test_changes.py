@@ -15,7 +15,7 @@ def test_times_to_live_are_above_0(seconds: float) -> None:
         lambda: Put("a:x", b"", ttl=seconds),
         lambda: Touch("a:x", ttl=seconds),
         lambda: Add("a:x", ttl=seconds),
-        lambda: Append("a:x", b"", ttl=seconds, most=1),
+        lambda: Append("a:x", b"", ttl=seconds, limit=1),
     ):
         with pytest.raises(ValueError, match="more than 0 seconds"):
             make()

@@ -117,7 +117,7 @@ async def test_a_server_that_is_not_there(kind: str) -> None:
     port = free_port()
     url = f"{kind}://me:secret@127.0.0.1:{port}"
     with pytest.raises(StoreUnavailable, match=f"127.0.0.1:{port}") as caught:
-        async with RedisStore(url, patience=0.2).open():
+        async with RedisStore(url, timeout=0.2).open():
             pass
     assert "secret" not in str(caught.value)
 

@@ -17,9 +17,8 @@ import coredis
 import pytest
 import trio
 
-from tests.store.contract import Contract, value_of
 from tests.store.redis_server import RedisServer, redis_cluster, redis_server
-from tests.store.times import Time
+from tests.store.values import value_of
 from tests.support.relay import Relay, Way
 from trio_mcp.store.changes import (
     ABSENT,
@@ -40,6 +39,7 @@ from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.opening import open_store
 from trio_mcp.store.protocol import Store
 from trio_mcp.store.redis import RedisStore
+from trio_mcp.testing import StoreClock, StoreSuite
 
 pytestmark = [
     pytest.mark.needs("redis-server"),
@@ -71,17 +71,17 @@ def url(server: RedisServer) -> str:
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
+def clock() -> StoreClock:
+    return StoreClock()
 
 
 @pytest.fixture
-async def store(url: str, time: Time) -> AsyncIterator[Store]:
-    async with RedisStore(url, clock=time).open() as store:
+async def store(url: str, clock: StoreClock) -> AsyncIterator[Store]:
+    async with RedisStore(url, clock=clock).open() as store:
         yield store
 
 
-class TestRedis(Contract):
+class TestRedis(StoreSuite):
     """It does what every store does."""
 
 
@@ -91,13 +91,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-class TestCluster(Contract):
+class TestCluster(StoreSuite):
     """So does a cluster of three, whichever of them has the partition."""
 
     @pytest.fixture
-    async def store(self, cluster: str, time: Time) -> AsyncIterator[Store]:
+    async def store(self, cluster: str, clock: StoreClock) -> AsyncIterator[Store]:
         url = f"{cluster}?prefix=test{next(_names)}"
-        async with RedisStore(url, clock=time).open() as store:
+        async with RedisStore(url, clock=clock).open() as store:
             yield store
 
     async def test_partitions_are_spread(self, store: Store) -> None:
@@ -131,7 +131,7 @@ async def test_every_key_has_a_time_to_live(url: str) -> None:
             Put("a:q/x", b"", ttl=10, delay=0),
             Put("a:q/y", b"", ttl=1000),
             Add("a:n", ttl=10),
-            Append("a:log", b"", ttl=10, most=9),
+            Append("a:log", b"", ttl=10, limit=9),
         )
         await store.commit(Touch("a:q/x", ttl=2000))
     left = await keys_of(url)
@@ -141,9 +141,9 @@ async def test_every_key_has_a_time_to_live(url: str) -> None:
     assert all(ms > 1_900_000 for ms in folders)
 
 
-async def test_nothing_is_left_of_what_is_gone(url: str, time: Time) -> None:
+async def test_nothing_is_left_of_what_is_gone(url: str, clock: StoreClock) -> None:
     """Whether it was deleted, dropped, trimmed, claimed or has expired."""
-    async with RedisStore(url, clock=time).open() as store:
+    async with RedisStore(url, clock=clock).open() as store:
         for number in range(100):
             await store.commit(
                 Put(f"a:q/{number}", bytes(100), ttl=10, delay=number % 7),
@@ -151,7 +151,7 @@ async def test_nothing_is_left_of_what_is_gone(url: str, time: Time) -> None:
             )
             await store.commit(Delete(f"a:deleted/{number}"))
             await store.claim("a:q", 3)
-        time.passes(10)
+        clock.advance(10)
         for _ in range(20):
             await store.commit(Put("a:q/last", b"", ttl=1))
         await store.commit(Delete("a:q/last"))
@@ -186,7 +186,7 @@ async def test_a_thousand_tasks_at_once(url: str) -> None:
             for number in range(1000):
                 nursery.start_soon(use, number)
         assert await value_of(store, "a:n") == b"1000"
-        assert len((await store.scan("a:f", most=2000)).entries) == 1000
+        assert len((await store.scan("a:f", limit=2000)).entries) == 1000
 
 
 async def test_many_watch_and_stop(url: str) -> None:
@@ -243,7 +243,7 @@ async def test_an_operation_waits_for_a_server_that_comes_back(tmp_path: Path) -
 
 async def test_a_server_that_hangs_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     with redis_server(tmp_path) as server:
-        async with RedisStore(server.url, patience=1.0).open() as store:
+        async with RedisStore(server.url, timeout=1.0).open() as store:
             server.send_signal(signal.SIGSTOP)
             for ask in (store.get("a:x"), store.commit(Put("a:x", b"", ttl=99))):
                 with pytest.raises(StoreUnavailable, match=r"in time|no connection"):
@@ -271,7 +271,7 @@ async def relay(server: RedisServer, nursery: trio.Nursery) -> Relay:
 
 def through(relay: Relay, options: str = "") -> RedisStore:
     url = f"redis://127.0.0.1:{relay.port}/0?prefix=test{next(_names)}{options}"
-    return RedisStore(url, patience=2.0)
+    return RedisStore(url, timeout=2.0)
 
 
 @pytest.mark.parametrize("forget", [False, True], ids=["held back", "forgotten"])
@@ -299,7 +299,7 @@ async def test_what_was_sent_as_the_network_split_is_done_once_at_most(
             await once_it_is_back(lambda: store.commit(Put("a:x", b"", ttl=99)))
             cut.cut()
             with pytest.raises(StoreUnavailable):
-                await store.commit(Append(log, b"", ttl=99, most=99), Add("a:n", ttl=99))
+                await store.commit(Append(log, b"", ttl=99, limit=99), Add("a:n", ttl=99))
             await cut.held.wait()
             relay.heal()
             page = await once_it_is_back(lambda log=log: store.read(log))
@@ -426,11 +426,11 @@ async def test_a_hundred_thousand_entries(url: str) -> None:
             )
         seen, cursor = 0, ""
         while cursor is not None:
-            page = await store.scan("a:q", cursor, most=1000)
+            page = await store.scan("a:q", cursor, limit=1000)
             seen, cursor = seen + len(page.entries), page.cursor
         assert seen == 100_000
         claimed = 0
-        while entries := (await store.claim("a:q", 99, most=100)).entries:
+        while entries := (await store.claim("a:q", 99, limit=100)).entries:
             claimed += len(entries)
         assert claimed == 100_000
 
@@ -466,8 +466,8 @@ class Twins:
             Touch(key, ttl=ttl, expect=expect, delay=delay),
             Delete(key, expect=expect),
             Check(key, expect=expect or ABSENT),
-            Add(key, number - 50, ttl=ttl, most=60),
-            Append(key, bytes(number), ttl=ttl, most=3, most_bytes=100),
+            Add(key, number - 50, ttl=ttl, limit=60),
+            Append(key, bytes(number), ttl=ttl, limit=3, max_bytes=100),
             Drop(key),
         )[kind]
 
@@ -499,14 +499,14 @@ class Twins:
         def told(entries: list[Entry]) -> list[tuple[str, bytes, float]]:
             return [(each.key, each.value, round(each.ttl, 3)) for each in entries]
 
-        most = self.random.randint(1, 3)
-        pages = await self.both(lambda store: store.scan("a:q", most=most))
+        limit = self.random.randint(1, 3)
+        pages = await self.both(lambda store: store.scan("a:q", limit=limit))
         assert told(pages[0].entries) == told(pages[1].entries)
         assert pages[0].cursor == pages[1].cursor
         for log in ("a:q/x", "a:n"):
-            logs = await self.both(lambda store, log=log: store.read(log, 1, most=2))
+            logs = await self.both(lambda store, log=log: store.read(log, 1, limit=2))
             assert logs[0] == logs[1]
-        claims = await self.both(lambda store: store.claim("a:q", 2, most=most))
+        claims = await self.both(lambda store: store.claim("a:q", 2, limit=limit))
         assert told(claims[0].entries) == told(claims[1].entries)
         assert round(claims[0].wait, 3) == round(claims[1].wait, 3)
         for one, other in zip(claims[0].entries, claims[1].entries, strict=True):
@@ -514,12 +514,12 @@ class Twins:
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_it_does_what_memory_does(seed: int, url: str, time: Time) -> None:
-    async with RedisStore(url, clock=time).open() as redis:
-        twins = Twins(MemoryStore(clock=time), redis, seed)
+async def test_it_does_what_memory_does(seed: int, url: str, clock: StoreClock) -> None:
+    async with RedisStore(url, clock=clock).open() as redis:
+        twins = Twins(MemoryStore(clock=clock), redis, seed)
         for _ in range(300):
             await twins.commit()
             if twins.random.random() < 0.3:
-                time.passes(twins.random.choice([0.25, 1, 3]))
+                clock.advance(twins.random.choice([0.25, 1, 3]))
             if twins.random.random() < 0.3:
                 await twins.look()

@@ -14,14 +14,14 @@ import pytest
 import trio
 import trio.testing
 
-from tests.store.contract import MEGABYTE, Contract, value_of
-from tests.store.times import Time
+from tests.store.values import MEGABYTE, value_of
 from trio_mcp.store import sqlite
 from trio_mcp.store.changes import ABSENT, Add, Append, Check, Conflict, Delete, Drop, News, Put
 from trio_mcp.store.errors import StoreError, StoreFull, StoreUnavailable, StoreUnusable
 from trio_mcp.store.protocol import Store
 from trio_mcp.store.sqlite import SQLiteStore
 from trio_mcp.store.wakeup import wake
+from trio_mcp.testing import StoreClock, StoreSuite
 
 
 @pytest.fixture
@@ -30,30 +30,30 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
+def clock() -> StoreClock:
+    return StoreClock()
 
 
 @pytest.fixture
-async def store(path: Path, time: Time) -> AsyncIterator[Store]:
-    async with SQLiteStore(path, clock=time).open() as store:
+async def store(path: Path, clock: StoreClock) -> AsyncIterator[Store]:
+    async with SQLiteStore(path, clock=clock).open() as store:
         yield store
 
 
-class TestSQLite(Contract):
+class TestSQLite(StoreSuite):
     """It does what every store does."""
 
 
 # -- what is there the next time ------------------------------------------------------------------
 
 
-async def test_all_of_it_is_there_when_it_is_opened_again(path: Path, time: Time) -> None:
-    async with SQLiteStore(path, clock=time).open() as store:
+async def test_all_of_it_is_there_when_it_is_opened_again(path: Path, clock: StoreClock) -> None:
+    async with SQLiteStore(path, clock=clock).open() as store:
         (version, *_) = await store.commit(
-            Put("a:q/x", b"one", ttl=10, delay=0), Append("a:log", b"line", ttl=10, most=5)
+            Put("a:q/x", b"one", ttl=10, delay=0), Append("a:log", b"line", ttl=10, limit=5)
         )
     assert not list(path.parent.glob("*-wal")), "it was not written back"
-    async with SQLiteStore(path, clock=time).open() as store:
+    async with SQLiteStore(path, clock=clock).open() as store:
         assert (await store.read("a:log")).items == [(1, b"line")]
         (entry,) = (await store.claim("a:q", 30)).entries
         assert entry.version > version
@@ -85,29 +85,33 @@ def count(path: Path, table: str) -> int:
 
 
 async def test_the_room_of_what_has_expired_is_given_back(
-    store: Store, path: Path, time: Time
+    store: Store, path: Path, clock: StoreClock
 ) -> None:
     for number in range(300):
-        await store.commit(Put(f"a:{number}", b"x", ttl=10), Append("a:log", b"", ttl=10, most=999))
-    await store.commit(Append("a:dropped", b"", ttl=math.inf, most=9))
+        await store.commit(
+            Put(f"a:{number}", b"x", ttl=10), Append("a:log", b"", ttl=10, limit=999)
+        )
+    await store.commit(Append("a:dropped", b"", ttl=math.inf, limit=9))
     await store.commit(Drop("a:dropped"), Put("a:stays", b"x", ttl=99))
-    time.passes(10)
+    clock.advance(10)
     for _ in range(5):  # a little with each
         await store.commit(News("a:x"))
     assert (count(path, "entries"), count(path, "logs"), count(path, "items")) == (1, 0, 0)
     assert await value_of(store, "a:stays") == b"x"
 
 
-async def test_a_long_log_is_swept_little_by_little(store: Store, path: Path, time: Time) -> None:
+async def test_a_long_log_is_swept_little_by_little(
+    store: Store, path: Path, clock: StoreClock
+) -> None:
     for _ in range(50):
-        await store.commit(*(Append(f"a:log{n}", b"", ttl=10, most=9999) for n in range(100)))
+        await store.commit(*(Append(f"a:log{n}", b"", ttl=10, limit=9999) for n in range(100)))
     with closing(sqlite3.connect(path)) as connection:  # as if there had been as many items
         connection.execute("INSERT INTO logs VALUES (999, 'a:long', 1, 10000, 0, 1000001)")
         connection.executemany(
             "INSERT INTO items VALUES (999, ?, '')", ((n,) for n in range(1, 10001))
         )
         connection.commit()
-    time.passes(1)
+    clock.advance(1)
     left = []
     for _ in range(3):
         await store.commit(News("a:x"))
@@ -146,7 +150,7 @@ def test_what_stands_in_the_place_of_a_pipe_is_not_written_to(path: Path, kind: 
 async def test_who_waits_for_news_looks_again_when_the_store_fails(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "_LATEST", 0.01)
+    monkeypatch.setattr(sqlite, "LATEST_NEWS", 0.01)
     async with SQLiteStore(path).open() as store, store.watch("a:x") as news:
         path.unlink()
         assert await news.wait() == {"a:x"}
@@ -155,7 +159,7 @@ async def test_who_waits_for_news_looks_again_when_the_store_fails(
 
 
 async def test_nobody_listens_to_a_store_that_is_locked(path: Path) -> None:
-    async with SQLiteStore(path, patience=0.25).open() as store:
+    async with SQLiteStore(path, timeout=0.25).open() as store:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreUnavailable, match="another process"):
@@ -218,7 +222,7 @@ async def test_a_store_that_is_locked_is_waited_for(path: Path, store: Store) ->
 
 
 async def test_a_store_that_stays_locked_is_unavailable(path: Path) -> None:
-    async with SQLiteStore(path, patience=0.01).open() as store:
+    async with SQLiteStore(path, timeout=0.01).open() as store:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreUnavailable, match=r"store\.db.*another process"):
@@ -236,7 +240,7 @@ async def test_a_store_that_is_locked_from_the_start_cannot_be_opened(path: Path
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match="another process"):
-            async with SQLiteStore(path, patience=0.01).open():
+            async with SQLiteStore(path, timeout=0.01).open():
                 pass
 
 
@@ -341,7 +345,7 @@ async def test_what_is_no_file_is_refused(path: Path, kind: str) -> None:
 # -- cancellation and the end ---------------------------------------------------------------------
 
 
-class Gate(Time):
+class Gate(StoreClock):
     """A clock that stops who asks for the time, until it may go on: in the thread, with the lock."""
 
     def __init__(self) -> None:
@@ -499,13 +503,13 @@ async def test_writers_share_transactions(path: Path) -> None:
 def count_rounds(store: SQLiteStore) -> list[int]:
     """Note how many jobs each transaction has."""
     rounds: list[int] = []
-    run = store._write_tables.sweep
+    run = store.write_tables.sweep
 
     def sweep(now: float, jobs: int) -> None:
         rounds.append(jobs)
         run(now, jobs)
 
-    store._write_tables.sweep = sweep  # type: ignore[method-assign]
+    store.write_tables.sweep = sweep  # type: ignore[method-assign]
     return rounds
 
 

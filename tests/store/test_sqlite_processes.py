@@ -15,8 +15,8 @@ from subprocess import PIPE
 import pytest
 import trio
 
-from tests.store.contract import value_of
 from tests.store.programs.process import LEASE, SharedTime
+from tests.store.values import value_of
 from tests.support.processes import ENVIRONMENT, TIME_LIMIT, python
 from trio_mcp.store.changes import News, Put
 from trio_mcp.store.protocol import Store
@@ -72,7 +72,7 @@ class Machine:
         self._nursery = nursery
 
     def store(self) -> SQLiteStore:
-        return SQLiteStore(self.path, clock=self.time, patience=30)
+        return SQLiteStore(self.path, clock=self.time, timeout=30)
 
     async def start(self, *arguments: str) -> Process:
         command = python(PROGRAM, str(self.path), str(self._clock), *arguments)
@@ -228,7 +228,7 @@ async def kill_workers(machine: Machine, jobs: int, kills: int) -> None:
         cursor: str | None = ""
         counts: list[bytes] = []
         while cursor is not None:
-            page = await store.scan("jobs:done", cursor, most=10_000)
+            page = await store.scan("jobs:done", cursor, limit=10_000)
             counts += [each.value for each in page.entries]
             cursor = page.cursor
         assert counts == [b"1"] * jobs

@@ -39,14 +39,14 @@ delays = st.none() | st.sampled_from([0.0, 2.0, 5.0])
 versions = st.sampled_from(["current", "current", "current", "other", ABSENT])
 expected = st.sampled_from([None, None, None, "current", "current", "other", ABSENT])
 appends = st.builds(
-    Append, logs, values, ttl=ttls, most=st.integers(1, 4), most_bytes=st.integers(1, 12)
+    Append, logs, values, ttl=ttls, limit=st.integers(1, 4), max_bytes=st.integers(1, 12)
 )
 changes = st.one_of(
     st.builds(Put, keys, values, ttl=ttls, expect=expected, delay=delays),
     st.builds(Touch, keys, ttl=st.none() | ttls, expect=expected, delay=delays),
     st.builds(Delete, keys, expect=expected),
     st.builds(Check, keys, expect=versions),
-    st.builds(Add, keys, st.integers(-3, 3), ttl=ttls, most=st.none() | st.integers(-2, 9)),
+    st.builds(Add, keys, st.integers(-3, 3), ttl=ttls, limit=st.none() | st.integers(-2, 9)),
     appends,
     st.builds(Drop, logs),
 )
@@ -76,7 +76,7 @@ class Model:
             value = b"0" if entry is None else entry["value"]
             if not value.lstrip(b"-").isdigit():
                 return None
-            return change.most is None or int(value) + change.amount <= change.most
+            return change.limit is None or int(value) + change.amount <= change.limit
         if isinstance(change, Touch) and entry is None:
             return False
         version = ABSENT if entry is None else entry["version"]
@@ -110,8 +110,8 @@ class Model:
                 log = self.logs.setdefault(name, {"items": [], "last": 0})
                 log["last"] += 1
                 log["expires"] = now + change.ttl
-                log["items"] = [*log["items"], (log["last"], change.item)][-change.most :]
-                while len(log["items"]) > 1 and size(log["items"]) > change.most_bytes:
+                log["items"] = [*log["items"], (log["last"], change.item)][-change.limit :]
+                while len(log["items"]) > 1 and size(log["items"]) > change.max_bytes:
                     del log["items"][0]
                 assert result == log["last"]
             case Drop(key=name):
@@ -186,16 +186,16 @@ class Store(RuleBasedStateMachine):
         self.versions[key].add(version)
         self.model.entries[key]["version"] = version
 
-    @rule(lease=st.sampled_from([1.0, 4.0]), most=st.integers(1, 4))
-    def claim(self, lease: float, most: int) -> None:
+    @rule(lease=st.sampled_from([1.0, 4.0]), limit=st.integers(1, 4))
+    def claim(self, lease: float, limit: int) -> None:
         self.begin()
-        claimed = self.tables.claim("a:q", lease, most, self.now)
+        claimed = self.tables.claim("a:q", lease, limit, self.now)
         queue = {
             key: entry
             for key, entry in self.model.entries.items()
             if key.startswith("a:q/") and entry["due"] is not None
         }
-        due = sorted((e["due"], key) for key, e in queue.items() if e["due"] <= self.now)[:most]
+        due = sorted((e["due"], key) for key, e in queue.items() if e["due"] <= self.now)[:limit]
         assert [each.key for each in claimed.entries] == [key for _, key in due]
         for each in claimed.entries:
             assert each.value == queue[each.key]["value"]
@@ -214,24 +214,24 @@ class Store(RuleBasedStateMachine):
             self.sweep()
             self.end()
 
-    @rule(log=logs, after=st.integers(0, 9), most=st.integers(1, 3), most_bytes=st.integers(1, 9))
-    def read(self, log: str, after: int, most: int, most_bytes: int) -> None:
-        page = self.tables.read(log, after, most, most_bytes, self.now)
+    @rule(log=logs, after=st.integers(0, 9), limit=st.integers(1, 3), max_bytes=st.integers(1, 9))
+    def read(self, log: str, after: int, limit: int, max_bytes: int) -> None:
+        page = self.tables.read(log, after, limit, max_bytes, self.now)
         kept = self.model.logs.get(log, {"items": [], "last": 0})
-        ahead = [each for each in kept["items"] if each[0] > after][:most]
-        while len(ahead) > 1 and size(ahead) > most_bytes:
+        ahead = [each for each in kept["items"] if each[0] > after][:limit]
+        while len(ahead) > 1 and size(ahead) > max_bytes:
             ahead.pop()
         assert page.items == ahead
         assert page.last == kept["last"]
         assert page.first == (kept["items"][0][0] if kept["items"] else 1)
 
-    @rule(most=st.integers(1, 3))
-    def scan(self, most: int) -> None:
+    @rule(limit=st.integers(1, 3))
+    def scan(self, limit: int) -> None:
         found: list[str] = []
         cursor: str | None = ""
         while cursor is not None:
-            page = self.tables.scan("a:q", cursor, most, self.now)
-            assert len(page.entries) <= most
+            page = self.tables.scan("a:q", cursor, limit, self.now)
+            assert len(page.entries) <= limit
             found += [each.key for each in page.entries]
             cursor = page.cursor
         assert found == sorted(key for key in self.model.entries if key.startswith("a:q/"))
@@ -263,10 +263,10 @@ class InMemory(Store):
 
     @invariant()
     def nothing_is_counted_that_is_not_there(self) -> None:
-        if not self.tables._entries and not self.tables._logs:
+        if not self.tables.entries and not self.tables.logs:
             assert self.tables.size == 0
-            assert not self.tables._folders
-            assert not self.tables._expiry
+            assert not self.tables.folders
+            assert not self.tables.expiry
 
 
 class InSQLite(Store):

@@ -50,7 +50,7 @@ def _definitions(revision: str) -> tuple[str, dict[str, Any]]:
 
 
 @cache
-def _validator(revision: str, definition: str) -> Draft7Validator | Draft202012Validator:
+def validator(revision: str, definition: str) -> Draft7Validator | Draft202012Validator:
     key, schema = _definitions(revision)
     whole = {"$schema": schema["$schema"], "$ref": f"#/{key}/{definition}", key: schema[key]}
     return validator_for(whole, validate_formats=False)
@@ -78,20 +78,20 @@ def judge(
     if "error" in message:
         name = "JSONRPCError" if "JSONRPCError" in definitions else "JSONRPCErrorResponse"
         # Some revisions have no error without an id, and none with one that is null.
-        _validator(revision, name).validate(message)
+        validator(revision, name).validate(message)
     elif "result" in message:
         name = "JSONRPCResponse" if revision < "2025-11-25" else "JSONRPCResultResponse"
-        _validator(revision, name).validate(message)
+        validator(revision, name).validate(message)
         kind = RESULTS.get(method or "", "Result")
         if message["result"].get("resultType") == "input_required":
             assert method in MAY_ASK, f"{method} must not be answered with a question"
             kind = "InputRequiredResult"
         elif message["result"].get("resultType") in added:
             kind = "Result"
-        _validator(revision, kind if kind in definitions else "Result").validate(message["result"])
+        validator(revision, kind if kind in definitions else "Result").validate(message["result"])
     elif "id" in message:
-        _validator(revision, "ServerRequest").validate(message)
+        validator(revision, "ServerRequest").validate(message)
     elif message["method"] in added:
-        _validator(revision, "JSONRPCNotification").validate(message)
+        validator(revision, "JSONRPCNotification").validate(message)
     else:
-        _validator(revision, "ServerNotification").validate(message)
+        validator(revision, "ServerNotification").validate(message)

@@ -13,9 +13,9 @@ from tests.support.client import LEGACY, MODERN, REVISIONS
 from trio_mcp import Registry
 
 each_revision = pytest.mark.parametrize("revision", REVISIONS)
-some_revisions = pytest.mark.parametrize("revision", [LEGACY[0], LEGACY[-1], *MODERN])
-"""The ends of each era: enough for families of values and words that all revisions share."""
-each_legacy_revision = pytest.mark.parametrize("revision", LEGACY)
+some_revisions = pytest.mark.parametrize("revision", [LEGACY[-1], *MODERN])
+"""One of each era: enough for families of values and words that all revisions share."""
+each_legacy_revision = pytest.mark.parametrize("revision", [LEGACY[0], LEGACY[-1]])
 
 INTERNAL = "internal error (see the server's log)"
 

@@ -11,10 +11,11 @@ import pytest
 import trio
 
 from tests.support.processes import ENVIRONMENT
-from trio_mcp import ProcessOptions, connect, open_process
+from trio_mcp import connect
 from trio_mcp.errors import CannotStart
 from trio_mcp.system.processes import runnable
 from trio_mcp.system.signals import ENDING
+from trio_mcp.transports import ProcessOptions, open_process
 
 WINDOWS = os.name == "nt"
 
@@ -47,7 +48,7 @@ async def test_a_server_is_started_called_and_ended(tmp_path: Path) -> None:
     ) as client:
         text = 'all "kinds" of & < % ü 😀\r\n\t ^ characters' * 1000
         assert (await client.call_tool("echo", {"text": text})).text == text
-        assert client.noise == []
+        assert client.stray_output == []
 
 
 @pytest.mark.requirement("L9")
@@ -75,7 +76,7 @@ async def test_what_a_process_has_started_may_stay() -> None:
 @pytest.mark.requirement("L9")
 async def test_processes_do_not_survive_who_has_started_them() -> None:
     program = (
-        "import sys, trio\nfrom trio_mcp import open_process\n"
+        "import sys, trio\nfrom trio_mcp.transports import open_process\n"
         "async def main():\n"
         "    code = 'import time; print(1, flush=True); time.sleep(60)'\n"
         "    async with open_process([sys.executable, '-c', code]) as process:\n"

@@ -160,6 +160,7 @@ async def test_offers(mcp):
 """
 
 
+@pytest.mark.long
 @pytest.mark.requirement("L8")
 def test_what_a_server_offers_is_compared_with_a_file_beside_the_test(shop: Pytester) -> None:
     assert "there is no snapshot test_it.test_offers-2026-07-28.json yet: pytest --mcp-" in (

@@ -842,7 +842,7 @@ async def test_a_number_that_was_closed_at_the_start_is_left_to_its_owner(
     fds: Descriptors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (stdin, sink), (_, stdout) = fds.pipe(), fds.pipe()
-    monkeypatch.setattr(diversion, "_STARTED_WITH", {stdin: "__stdin__", stdout: "__stdout__"})
+    monkeypatch.setattr(diversion, "STARTED_WITH", {stdin: "__stdin__", stdout: "__stdout__"})
     monkeypatch.setattr(sys, "__stdin__", None)
     os.write(sink, b"for somebody else")
     async with open_stdio(stdin_fd=stdin, stdout_fd=stdout) as stream:

@@ -11,15 +11,14 @@ from trio_mcp import (
     Context,
     HttpOptions,
     HttpPolicy,
-    ProcessOptions,
     Registry,
     ServerGroup,
     ToolAnnotations,
     connect,
-    open_gateway,
-    open_proxy,
 )
+from trio_mcp.compose import open_gateway, open_proxy
 from trio_mcp.testing import McpTester
+from trio_mcp.transports import ProcessOptions
 
 registry = Registry("typed", icons=[{"src": "https://example.com/a.png"}])
 Registry("typed", titel="x")  # type: ignore[call-arg]

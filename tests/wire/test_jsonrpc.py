@@ -1,9 +1,9 @@
-import gc
 import json
 import math
 import sys
 import tracemalloc
 from collections import Counter, OrderedDict
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -350,6 +350,17 @@ def test_null_is_encoded():
     assert encode({"value": [None, "null"]}) == b'{"value":[null,"null"]}\n'
 
 
+def test_what_cannot_be_compared_is_encoded():
+    @dataclass
+    class Odd:
+        x: int = 1
+
+        def __eq__(self, other: object) -> bool:
+            raise OSError
+
+    assert encode([None, Odd()]) == b'[null,{"x":1}]\n'
+
+
 def test_null_among_much_else_is_encoded_in_few_steps():
     value = [{"a": None, "b": [1, True, "null"]}] * 10_000
     calls = Counter()
@@ -537,30 +548,13 @@ def test_a_mebibyte_is_parsed_without_a_look_at_each_value(content, monkeypatch)
 @pytest.mark.requirement("E9")
 @pytest.mark.parametrize("indent", [None, 2])
 def test_what_python_writes_is_parsed_once_as_well(indent, monkeypatch):
-    """Its white space and its escapes are told apart from losses without parsing once more."""
+    """Its white space and its escapes are no losses, which shows without parsing once more."""
     content = [
         {"a": 1, "text": 'a "b" \\ : {\u00e9, \U0001f600}\n\\u0022 \\\u00e9', "b": [{}, [], 1.5]}
     ] * 10_000
     line = json.dumps({"jsonrpc": "2.0", "id": 1, "result": content}, indent=indent).encode()
     monkeypatch.delattr("trio_mcp.wire.exact._exact_by_parsing")
     assert decode(line) == Response(1, content)
-
-
-def test_the_collector_is_left_as_it_was():
-    line = request_with('"' + "x" * 100_000 + '"')
-    for refused_too in (line, line[:-1]):
-        decode(refused_too)
-        assert gc.isenabled()
-    gc.disable()
-    try:
-        decode(line)
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
-    gc.freeze()
-    frozen = gc.get_freeze_count()
-    decode(line)
-    assert gc.get_freeze_count() > frozen - 1000, "what the application has frozen does not thaw"
 
 
 def test_a_line_that_is_kept_takes_no_more_memory_than_it_is_long() -> None:

@@ -18,7 +18,7 @@ def requests_in(revision: str, sender: str) -> set[str]:
     """The requests that the official schema of a revision lets one side send."""
     schema = json.loads((official.SCHEMAS / f"{revision}.json").read_text())
     definitions = schema.get("$defs") or schema["definitions"]
-    names = [each["$ref"].split("/")[-1] for each in definitions[sender]["anyOf"]]
+    names = [definition["$ref"].split("/")[-1] for definition in definitions[sender]["anyOf"]]
     return {definitions[name]["properties"]["method"]["const"] for name in names}
 
 
@@ -27,5 +27,5 @@ def requests_in(revision: str, sender: str) -> set[str]:
 def test_a_revision_has_the_requests_that_its_schema_has(revision):
     wanted = requests_in(revision.name, "ClientRequest")
     rows = BY_REVISION[revision].values()
-    has = {each.name for each in rows if each.sender == "client"}
-    assert has - OURS == {each for each in wanted if not each.startswith(TASKS)}
+    has = {row.name for row in rows if row.sender == "client"}
+    assert has - OURS == {name for name in wanted if not name.startswith(TASKS)}

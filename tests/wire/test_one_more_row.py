@@ -50,7 +50,7 @@ async def main():
         found = json.loads(await ask(request("server/discover", version)))["result"]
         assert found["supportedVersions"] == ["2026-07-28", "2099-01-01"], found
         tools = json.loads(await ask(request("tools/list", version)))["result"]["tools"]
-        assert [each["name"] for each in tools] == ["add"], tools
+        assert [tool["name"] for tool in tools] == ["add"], tools
         arguments = {"name": "add", "arguments": {"a": 1, "b": 2}}
         called = json.loads(await ask(request("tools/call", version, **arguments)))["result"]
         assert called["content"][0]["text"] == "3", called

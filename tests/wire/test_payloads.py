@@ -81,7 +81,7 @@ def test_structured_content_is_sent_from_2025_06_18():
 
 def test_blocks_that_a_revision_does_not_know_become_ones_that_it_knows():
     blocks = to_wire(EVERY_BLOCK, BY_NAME["2024-11-05"])["content"]
-    assert [each["type"] for each in blocks] == [
+    assert [block["type"] for block in blocks] == [
         "text",
         "image",
         "resource",

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 import trio
 
-from trio_mcp.aio.run import TrioRun, settled
+from trio_mcp.aio.run import TrioRun, resolve, settled
 
 T = TypeVar("T")
 
@@ -18,13 +18,7 @@ Closed = Callable[[], Exception]
 
 
 class Call(Generic[T]):
-    """A Trio function that asyncio waits for.
-
-    Args:
-        run: Where it runs.
-        function: What to call there.
-        closed: Makes the error if it is cut off there, or comes too late to begin.
-    """
+    """A Trio function that an asyncio task waits for."""
 
     def __init__(self, run: TrioRun, function: Callable[[], Awaitable[T]], closed: Closed) -> None:
         self._run = run
@@ -39,7 +33,7 @@ class Call(Generic[T]):
         self._is_over = False
 
     async def wait(self, nursery: trio.Nursery) -> T:
-        """Run it in a nursery of the run, and wait for its end.
+        """Run the function in a nursery of the run, and wait for its end.
 
         If cancelled, it is cancelled there, and has ended when this returns.
         """
@@ -61,7 +55,7 @@ class Call(Generic[T]):
 
     @property
     def value(self) -> T:
-        """What it returned, even if the one who waited was cancelled at that moment."""
+        """The value returned, even if the waiting task was cancelled at that moment."""
         return self._value
 
     # -- Trio's side ----------------------------------------------------------------------
@@ -91,5 +85,4 @@ class Call(Generic[T]):
 
     def _finish(self) -> None:
         self._is_over = True
-        if not self._future.done():
-            self._future.set_result(None)
+        resolve(self._future)

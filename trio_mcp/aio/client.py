@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 
 from attrs import evolve
 
-from trio_mcp.aio.held import Held
 from trio_mcp.aio.inloop import call_asyncio
+from trio_mcp.aio.portal import Portal
 from trio_mcp.aio.wrappers import Feed, same_arguments, wrapper_of
 from trio_mcp.client import connect as trio_connect
 from trio_mcp.client.changes import ChangeStream as TrioChangeStream
@@ -28,48 +28,48 @@ C = TypeVar("C")
 class ChangeStream(TrioChangeStream):
     """The changes of a subscription, for asyncio."""
 
-    def __init__(self, held: Held[Any, Any], stream: TrioChangeStream) -> None:
+    def __init__(self, portal: Portal[Any, Any], stream: TrioChangeStream) -> None:
         super().__init__(stream.kinds, stream.uris, stream.extensions)
-        self._held = held
+        self._portal = portal
         self._stream = stream
         self._left: list[Change] = []
         self._turn = asyncio.Lock()
 
     async def __anext__(self) -> Change:
-        """Wait for the next change, as Trio's does. Cancelled, it loses none."""
-        async with self._turn:  # whoever is cancelled may have one, which is for the next
+        """Wait for the next change. If cancelled, no change is lost."""
+        async with self._turn:  # a cancelled call may have one, which is for the next
             if self._left:
                 return self._left.pop()
-            call = self._held.begin(self._stream.__anext__)
+            call = self._portal.begin(self._stream.__anext__)
             try:
-                return await self._held.wait_for(call)
+                return await self._portal.wait_for(call)
             except BaseException:
                 if call.has_value:
                     self._left.append(call.value)
                 raise
 
 
-class HeldFace(Generic[C]):
-    """How the wrappers of what a block yields call Trio."""
+class PortalClient(Generic[C]):
+    """Calls the methods of a Trio object through its portal."""
 
-    _held: Held[Any, Any]
+    _portal: Portal[Any, Any]
     _theirs: C
 
     async def _cross(self, method: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> T:
         callbacks = {
-            name: self._held.callback(value)
+            name: self._portal.callback(value)
             for name, value in options.items()
             if name.startswith("on_") and value is not None
         }
         call = partial(method, self._theirs, *args, **{**options, **callbacks})
         try:
-            value = await self._held.call(call)
-            for each in callbacks.values():
-                await each.finish()
+            value = await self._portal.call(call)
+            for callback in callbacks.values():
+                await callback.finish()
             return value
         finally:
-            for each in callbacks.values():
-                self._held.forget(each)
+            for callback in callbacks.values():
+                self._portal.forget(callback)
 
     async def run_in_trio(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Call any Trio function in the Trio run beside the loop, and wait for its end.
@@ -90,15 +90,15 @@ class HeldFace(Generic[C]):
             >>> async def start(client: Client, tasks: TasksClient) -> str:
             ...     return await client.run_in_trio(tasks.start, "report", {"year": 2026})
         """
-        return await self._held.call(partial(function, *args))
+        return await self._portal.call(partial(function, *args))
 
 
-def handlers_in_loop(held: Held[Any, Any], handlers: Handlers) -> Handlers:
-    """Have questions answered in the event loop."""
+def handlers_in_loop(portal: Portal[Any, Any], handlers: Handlers) -> Handlers:
+    """Make handlers run in the event loop."""
 
     def in_loop(handler: Handler) -> Handler:
         async def ask(params: Params) -> dict[str, Json]:
-            return await call_asyncio(held.run, handler, params)
+            return await call_asyncio(portal.run, handler, params)
 
         return ask
 
@@ -111,7 +111,7 @@ def handlers_in_loop(held: Held[Any, Any], handlers: Handlers) -> Handlers:
 
 
 @wrapper_of(TrioClient)
-class Client(HeldFace[TrioClient], TrioClient):
+class Client(PortalClient[TrioClient], TrioClient):
     """A connection to a server, for asyncio. Made by `connect`.
 
     It has the methods and attributes of `trio_mcp.Client`. They may be used from any task of the
@@ -119,17 +119,17 @@ class Client(HeldFace[TrioClient], TrioClient):
     `async def` one; it runs in the event loop.
     """
 
-    def __init__(self, held: Held[Any, Any], client: TrioClient) -> None:
+    def __init__(self, portal: Portal[Any, Any], client: TrioClient) -> None:
         super().__init__(client._session, client._tools)
-        self._held, self._theirs = held, client
+        self._portal, self._theirs = portal, client
 
     def states(self) -> AsyncIterator[ClientState]:
-        """Iterate over the states, from the present one to `Disconnected`, which comes once."""
-        return Feed(self._theirs.states, self._held.run.post)
+        """Iterate over the states, from the present one to `Disconnected`, which is the last."""
+        return Feed(self._theirs.states, self._portal.run.post)
 
     def messages(self) -> AsyncIterator[bytes]:
-        """Iterate over the raw messages that come from the server, from now on."""
-        return Feed(self._theirs.messages, self._held.run.post)
+        """Iterate over the raw messages of the server, from now on."""
+        return Feed(self._theirs.messages, self._portal.run.post)
 
     def subscribe(
         self,
@@ -140,15 +140,15 @@ class Client(HeldFace[TrioClient], TrioClient):
     ) -> AbstractAsyncContextManager[TrioChangeStream]:
         """Subscribe to changes for as long as the block lasts; see `trio_mcp.Client.subscribe`."""
         options: Any = {"resources": resources, "lists": lists, "extensions": extensions}
-        held: Held[TrioChangeStream, TrioChangeStream] = Held(
+        portal: Portal[TrioChangeStream, TrioChangeStream] = Portal(
             lambda: self._theirs.subscribe(**options),
-            lambda stream: ChangeStream(held, stream),
-            within=self._held,
+            lambda stream: ChangeStream(portal, stream),
+            within=self._portal,
         )
-        return held
+        return portal
 
 
-class ClientConnection(Held[TrioClient, Client]):
+class ClientConnection(Portal[TrioClient, Client]):
     """A connection that lasts as long as its block, or from `open` to `aclose`. Made by `connect`.
 
     Any task may open it and any task may close it, in any order.
@@ -179,7 +179,7 @@ class ClientConnection(Held[TrioClient, Client]):
         return Feed(self._way.states, self._post)
 
     def messages(self) -> AsyncIterator[bytes]:
-        """Iterate over the raw messages that come from the server, from now on."""
+        """Iterate over the raw messages of the server, from now on."""
         return Feed(self._way.messages, self._post)
 
     def _post(self, message: Callable[[], object]) -> None:
@@ -206,8 +206,8 @@ def connect(*args: Any, **options: Any) -> ClientConnection:
         RuntimeError: No event loop of asyncio is running (when it is opened).
 
     If a task is cancelled while it waits for the client, or runs into `asyncio.timeout`, its
-    request is cancelled, and the server is told so. A connection that nobody closes ends with its
-    event loop.
+    request is cancelled, also at the server. A connection that is not closed ends with its event
+    loop.
 
     Example:
         >>> async def total() -> float:

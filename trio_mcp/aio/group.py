@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
-from trio_mcp.aio.client import Client, HeldFace, handlers_in_loop
-from trio_mcp.aio.held import Held
+from trio_mcp.aio.client import Client, PortalClient, handlers_in_loop
+from trio_mcp.aio.portal import Portal
 from trio_mcp.aio.wrappers import Feed, same_arguments, wrapper_of
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.tools import RemoteTool
@@ -16,12 +16,12 @@ from trio_mcp.compose.config import Source
 from trio_mcp.errors import ClientError
 
 
-class GroupServer(HeldFace[trio_group.GroupServer], trio_group.GroupServer):
+class GroupServer(PortalClient[trio_group.GroupServer], trio_group.GroupServer):
     """One server of a group, for asyncio."""
 
-    def __init__(self, held: Held[Any, Any], server: trio_group.GroupServer) -> None:
+    def __init__(self, portal: Portal[Any, Any], server: trio_group.GroupServer) -> None:
         super().__init__(server._config, server._connection)
-        self._held, self._theirs = held, server
+        self._portal, self._theirs = portal, server
 
     @property
     def tools(self) -> Mapping[str, RemoteTool]:
@@ -30,33 +30,33 @@ class GroupServer(HeldFace[trio_group.GroupServer], trio_group.GroupServer):
 
     async def client(self) -> Client:
         """Return the client that is connected to it, as `trio_mcp.GroupServer.client` does."""
-        return Client(self._held, await self._held.call(self._theirs.client))
+        return Client(self._portal, await self._portal.call(self._theirs.client))
 
     async def _use(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Have a client do something in asyncio, and look after the server if that fails."""
+        """Let a client do something in asyncio, and check the server if that fails."""
         client = await self.client()
         try:
             return await work(client)
         except ClientError as error:
-            self._held.run.post(partial(self._connection.note_failure, error))
+            self._portal.run.post(partial(self._connection.note_failure, error))
             raise
 
 
 @wrapper_of(trio_group.ServerGroup)
-class ServerGroup(HeldFace[trio_group.ServerGroup], trio_group.ServerGroup):
+class ServerGroup(PortalClient[trio_group.ServerGroup], trio_group.ServerGroup):
     """Servers that are connected side by side, for asyncio. Made by `connect_all`."""
 
-    def __init__(self, held: Held[Any, Any], group: trio_group.ServerGroup) -> None:
-        servers = {name: GroupServer(held, each) for name, each in group.servers.items()}
+    def __init__(self, portal: Portal[Any, Any], group: trio_group.ServerGroup) -> None:
+        servers = {name: GroupServer(portal, each) for name, each in group.servers.items()}
         super().__init__(servers, group._names, group._events)
-        self._held, self._theirs = held, group
+        self._portal, self._theirs = portal, group
 
     def states(self) -> AsyncIterator[trio_group.ServerEvent]:
         """Iterate over the states of all servers: the present ones, and then each new one."""
-        return Feed(self._theirs.states, self._held.run.post)
+        return Feed(self._theirs.states, self._portal.run.post)
 
 
-class GroupConnection(Held[trio_group.ServerGroup, ServerGroup]):
+class GroupConnection(Portal[trio_group.ServerGroup, ServerGroup]):
     """Connections to many servers, for a block, or from `open` to `aclose`. By `connect_all`."""
 
     def __init__(

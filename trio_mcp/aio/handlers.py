@@ -1,4 +1,4 @@
-"""Handlers that are written for asyncio: they run in its loop, whoever calls them."""
+"""Handlers that are written for asyncio: they run in its loop, on either side."""
 
 from __future__ import annotations
 
@@ -18,17 +18,24 @@ from trio_mcp.aio.run import TrioRun, trio_run
 from trio_mcp.aio.wrappers import wrapper_of
 from trio_mcp.registry import Context
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
-from trio_mcp.wire.payloads import LOGGING_LEVELS
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
-_SAYING: Final = {getattr(Context, each) for each in ("progress", "log", "notify", *LOGGING_LEVELS)}
+_SAYING: Final = {
+    Context.progress,
+    Context.log,
+    Context.debug,
+    Context.info,
+    Context.warning,
+    Context.error,
+    Context.notify,
+}
 """What a context says, and does not ask."""
 
 
 class RequestEnded(McpError):
-    """What a task of a handler's asks comes after the handler has returned, or was cancelled."""
+    """The handler has returned or was cancelled, and one of its tasks asks its client something."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -54,14 +61,14 @@ class LoopContext(Context):
         except RequestEnded:
             if method not in _SAYING:
                 raise
-            return None  # which nobody hears
+            return None  # it is too late to be heard
 
     def close_sse_stream(self) -> None:
-        """Do what `Context.close_sse_stream` does, where the stream is."""
+        """Close the stream, as `Context.close_sse_stream` does."""
         self._run.post(self._theirs.close_sse_stream)
 
 
-_FIELDS = {each.name: each.alias or each.name for each in fields(Context)}
+_FIELDS = {item.name: item.alias or item.name for item in fields(Context)}
 
 
 def _in_loop(context: Context, run: TrioRun, nursery: trio.Nursery) -> LoopContext:
@@ -70,7 +77,7 @@ def _in_loop(context: Context, run: TrioRun, nursery: trio.Nursery) -> LoopConte
 
 
 def on_asyncio(function: F) -> F:
-    """Have a handler run in the event loop of asyncio: a tool, a resource, a prompt, a completion.
+    """Run a handler in the event loop of asyncio: a tool, a resource, a prompt, a completion.
 
     `http_app`, `serve` and `connect` of `trio_mcp.aio` take registries with such handlers beside
     others. A `trio_mcp.aio.Registry` does this with all its `async def` functions. Write it below
@@ -126,7 +133,7 @@ async def _with_contexts(
     options: dict[str, Any],
     contexts: list[str],
 ) -> Any:
-    """Run a handler that may talk back; what it says is said in a nursery of its own task."""
+    """Run a handler that may talk back, with a nursery for what it says."""
     result: Any = None
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
@@ -141,7 +148,7 @@ async def _with_contexts(
 
 
 @asynccontextmanager
-async def held_in_loop(
+async def opened_in_loop(
     run: TrioRun, make: Callable[[], AbstractAsyncContextManager[T]]
 ) -> AsyncIterator[T]:
     """Open a context manager of asyncio's for the block, in one asyncio task.

@@ -1,9 +1,8 @@
 """A registry as an ASGI app for servers that run on asyncio, such as uvicorn.
 
 The app itself runs in the Trio run beside the event loop, a task for each request. A request that
-is there as a whole, and is answered by one body, crosses over once and comes back once. What comes
-in parts, or is a stream, crosses with each part and waits there, so that a slow client slows down
-the one who sends.
+is complete, and is answered by one body, crosses once in each direction. Parts of a body, or of a
+stream, cross one by one, and each is waited for, so that a slow client slows down the handler.
 """
 
 from __future__ import annotations
@@ -12,16 +11,17 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Final
 
 import trio
 
-from trio_mcp.aio.held import Held
 from trio_mcp.aio.inloop import call_asyncio
+from trio_mcp.aio.portal import Portal
+from trio_mcp.aio.run import resolve
 from trio_mcp.aio.wrappers import same_arguments
 from trio_mcp.transports.http.app import HttpApp as TrioHttpApp
 from trio_mcp.transports.http.app import http_app as trio_http_app
@@ -34,7 +34,7 @@ logger = logging.getLogger("trio_mcp.http")
 _QUICK: Final = 0.05
 """Seconds after which a request is watched for a client that leaves. Most are over by then."""
 
-Running = Held[None, None]
+Running = Portal[None, None]
 
 
 class HttpApp:
@@ -43,13 +43,14 @@ class HttpApp:
     def __init__(self, app: TrioHttpApp, limits: Limits) -> None:
         self._app = app
         self._grace = limits.shutdown_grace
-        self._held: Running | None = None
+        self._portal: Running | None = None
         self._opening: asyncio.Future[None] | None = None
         self._handlers: dict[int, tuple[Any, Any]] = {}
 
     # -- life -----------------------------------------------------------------------------
 
-    def running(self) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
         """Open the registry's lifespan, and keep sessions, for the length of the block.
 
         It is not needed: without it the app opens by itself when a server starts it or, where it
@@ -59,33 +60,37 @@ class HttpApp:
             RuntimeError: The app is running already.
             Exception: Whatever the registry's lifespan raises.
         """
-        return _Running(self)
+        portal = await self.open()
+        try:
+            yield
+        finally:
+            await self.close(portal)
 
     async def open(self) -> Running:
-        """Begin to run, and see to it that it stops in time when the process is asked to end."""
-        held: Running = Held(self._app.running, lambda nothing: nothing)
-        await held.open()
-        self._held = held
+        """Start to run, and chain the signals that stop it in time."""
+        portal: Running = Portal(self._app.running, lambda nothing: nothing)
+        await portal.open()
+        self._portal = portal
         self._chain_signals()
-        return held
+        return portal
 
-    async def close(self, held: Running) -> None:
-        """End it: subscriptions and streams at once, calls after their time."""
-        if self._held is held:
-            self._held = self._opening = None
+    async def close(self, portal: Running) -> None:
+        """Stop: subscriptions and streams at once, calls after their time."""
+        if self._portal is portal:
+            self._portal = self._opening = None
             self._leave_signals()
-        await held.aclose()
+        await portal.aclose()
 
     async def _running_here(self) -> Running:
-        """Return what is running in this loop, and open it if nothing is."""
-        held = self._held
-        if held is not None and held.is_here:
-            return held
+        """Return the portal of this loop; open it if there is none."""
+        portal = self._portal
+        if portal is not None and portal.is_here:
+            return portal
         if self._opening is None or self._opening.get_loop() is not asyncio.get_running_loop():
             self._opening = asyncio.ensure_future(self._open_late())
-        await asyncio.shield(self._opening)  # which whoever comes first may not take back
-        assert self._held is not None
-        return self._held
+        await asyncio.shield(self._opening)  # it goes on if the first request is cancelled
+        assert self._portal is not None
+        return self._portal
 
     async def _open_late(self) -> None:
         try:
@@ -97,7 +102,7 @@ class HttpApp:
     # -- the end of the process -----------------------------------------------------------
 
     def _chain_signals(self) -> None:
-        """Hear of a signal before the server does, which would wait for endless streams."""
+        """Handle a signal before the server does, which would wait for endless streams."""
         if threading.current_thread() is not threading.main_thread():
             return
         self._leave_signals()  # of an event loop before this one
@@ -123,9 +128,9 @@ class HttpApp:
 
         SIGINT and SIGTERM do this where the server handles them. May be called from any thread.
         """
-        held = self._held
-        if held is not None:
-            held.run.post(partial(held.start_soon, self._stop))
+        portal = self._portal
+        if portal is not None:
+            portal.run.post(partial(portal.start_soon, self._stop))
 
     async def _stop(self) -> None:
         self._app.stop()
@@ -141,8 +146,8 @@ class HttpApp:
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
-            held = await self._running_here()
-            await _Exchange(self._app, held, scope, receive, send).serve()
+            portal = await self._running_here()
+            await _Exchange(self._app, portal, scope, receive, send).serve()
         else:
             raise ValueError(f"an HTTP app cannot serve a scope of type {scope['type']!r}")
 
@@ -150,13 +155,13 @@ class HttpApp:
         await receive()
         phase = "startup"
         try:
-            held = await self.open()
+            portal = await self.open()
             phase = "shutdown"
             await send({"type": "lifespan.startup.complete"})
             try:
                 await receive()
             finally:
-                await self.close(held)
+                await self.close(portal)
         except Exception as error:
             logger.exception("The app cannot run")
             await send({"type": f"lifespan.{phase}.failed", "message": type(error).__name__})
@@ -164,38 +169,25 @@ class HttpApp:
             await send({"type": "lifespan.shutdown.complete"})
 
 
-class _Running(AbstractAsyncContextManager[None]):
-    """The block of `HttpApp.running`."""
-
-    def __init__(self, app: HttpApp) -> None:
-        self._app = app
-        self._held: Running
-
-    async def __aenter__(self) -> None:
-        self._held = await self._app.open()
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._app.close(self._held)
-
-
 class _Exchange:
     """A request and its response, between the server's task and a task of the Trio run."""
 
     def __init__(
-        self, app: TrioHttpApp, held: Running, scope: Scope, receive: Receive, send: Send
+        self, app: TrioHttpApp, portal: Running, scope: Scope, receive: Receive, send: Send
     ) -> None:
         self._app = app
-        self._held = held
-        self._run = held.run
+        self._portal = portal
+        self._run = portal.run
         extensions = {**(scope.get("extensions") or {}), CANCELS: {}}
         self._scope: Scope = {**scope, "extensions": extensions}
         self._receive = receive
         self._send = send
         self._loop = asyncio.get_running_loop()
         self._answered: asyncio.Future[None] = self._loop.create_future()
+        self._end = partial(resolve, self._answered)
         self._first: list[Message] = []
         self._is_read = False
-        """Whether the body is read to its end; what comes then is the end of the connection."""
+        """Whether the body is read to its end; the next message is the end of the connection."""
         self._kept: list[Message] = []
         """What is to be sent, and can wait for the next message."""
         self._is_complete = False
@@ -207,7 +199,7 @@ class _Exchange:
     # -- asyncio's side -------------------------------------------------------------------
 
     async def serve(self) -> None:
-        """Have the request answered. If the client leaves, or this is cancelled, so is it."""
+        """Answer the request. If the client leaves, or this is cancelled, so is the request."""
         self._first.append(await self._next())
         self._timer = self._loop.call_later(_QUICK, self._watch)
         self._run.post(partial(copy_context().run, self._start))
@@ -242,17 +234,13 @@ class _Exchange:
         self._run.post(self._cancelling.cancel)
 
     async def _send_all(self, messages: list[Message]) -> None:
-        for each in messages:
-            await self._send(each)
-
-    def _end(self) -> None:
-        if not self._answered.done():
-            self._answered.set_result(None)
+        for message in messages:
+            await self._send(message)
 
     # -- Trio's side ----------------------------------------------------------------------
 
     def _start(self) -> None:
-        if not self._held.start_soon(self._work):
+        if not self._portal.start_soon(self._work):
             self._failure = RuntimeError("the app is not running any more")
             self._run.tell(self._end)
 

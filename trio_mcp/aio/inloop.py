@@ -1,4 +1,4 @@
-"""From Trio to asyncio: functions of the user's, which run in his loop."""
+"""From Trio to asyncio: the user's functions, which run in the event loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LoopEnded(RuntimeError):
 
 
 class LoopCall(Generic[T]):
-    """An asyncio task that a Trio task waits for. Made in that."""
+    """An asyncio task that a Trio task waits for. Make it in that Trio task."""
 
     def __init__(self, run: TrioRun, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._run = run
@@ -38,11 +38,9 @@ class LoopCall(Generic[T]):
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was Trio that cancelled it."""
         return self._raise_cancel is not None
 
     async def wait(self) -> T:
-        """Begin it, and wait for its end, as `call_asyncio` does."""
         if self._run.is_orphan:
             raise LoopEnded("the event loop has ended")
         self._run.waiting[self] = self._give_up
@@ -108,10 +106,10 @@ async def call_asyncio(run: TrioRun, function: Callable[..., Awaitable[T]], *arg
 
 
 class Callback:
-    """A callback of the user's, called in his loop: in order, and one at a time.
+    """Calls a user's callback in the event loop: in order, and one at a time.
 
     It may be a plain function or an `async def` one. Trio does not wait for it. So it misses the
-    oldest of what it is told if it is a thousand behind.
+    oldest calls if it is a thousand behind.
     """
 
     def __init__(
@@ -124,7 +122,7 @@ class Callback:
         self._task: asyncio.Future[object] | None = None
 
     def __call__(self, *args: Any) -> None:
-        """Have it called. This is on Trio's side."""
+        """Schedule a call, from Trio's side."""
         self._calls.append(args)
         if not self._is_woken:
             self._is_woken = True
@@ -132,7 +130,7 @@ class Callback:
 
     def _work(self) -> None:
         self._is_woken = False
-        for _ in range(len(self._calls)):  # what comes meanwhile wakes it again
+        for _ in range(len(self._calls)):  # a call made meanwhile wakes it again
             if self._task is not None:
                 return
             try:
@@ -150,7 +148,7 @@ class Callback:
         self._work()
 
     async def finish(self) -> None:
-        """Wait until it has been told everything. If cancelled, it is cancelled."""
+        """Wait until all scheduled calls are done. If cancelled, they are cancelled."""
         try:
             while self._task is not None:
                 await asyncio.wait([self._task])
@@ -159,7 +157,7 @@ class Callback:
             raise
 
     def stop(self) -> None:
-        """Tell it no more, and cancel what it does."""
+        """Drop the calls that are left, and cancel the one that runs."""
         self._calls.clear()
         if self._task is not None:
             self._task.cancel()

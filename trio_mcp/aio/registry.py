@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from trio_mcp.aio.handlers import current_trio_run, held_in_loop, on_asyncio
-from trio_mcp.aio.held import Held
+from trio_mcp.aio.handlers import current_trio_run, on_asyncio, opened_in_loop
+from trio_mcp.aio.portal import Portal
 from trio_mcp.registry import Registry as TrioRegistry
+from trio_mcp.registry.catalogue import Catalogue
 from trio_mcp.registry.lifespan import Opened
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
+
+
+class _Catalogue(Catalogue):
+    def opened(self, limits: Limits | None = None) -> AbstractAsyncContextManager[Opened]:  # type: ignore[override]
+        """Open the lifespan; refuse where there is no asyncio."""
+        current_trio_run(f"registry {self.name!r}")
+        return super().opened(limits)
 
 
 class Registry(TrioRegistry):
@@ -33,18 +41,15 @@ class Registry(TrioRegistry):
         ...     return "done"
     """
 
+    _catalogue_type = _Catalogue
+
     if not TYPE_CHECKING:  # which sees the arguments that there are
 
         @wraps(TrioRegistry.__init__)
         def __init__(self, *args: Any, **options: Any) -> None:
+            if callable(options.get("lifespan")):
+                options["lifespan"] = partial(_lifespan_in_loop, options["lifespan"])
             super().__init__(*args, **options)
-            if self._lifespan is not None:
-                self._lifespan = partial(_lifespan_in_loop, self._lifespan)
-
-    def opened(self, limits: Limits | None = None) -> AbstractAsyncContextManager[Opened]:  # type: ignore[override]
-        """Open the lifespan for whoever serves it; where there is no asyncio, say what to do."""
-        current_trio_run(f"registry {self.name!r}")
-        return super().opened(limits)
 
     def _prepared(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return on_asyncio(function) if inspect.iscoroutinefunction(function) else function
@@ -60,22 +65,22 @@ class Registry(TrioRegistry):
         call = partial(super().call, name, arguments, limits=limits)
         if trio.lowlevel.in_trio_run():
             return await call()
-        held: Held[None, None] = Held(nullcontext, lambda nothing: nothing)
-        async with held:
-            return await held.call(call)
+        portal: Portal[None, None] = Portal(nullcontext, lambda nothing: nothing)
+        async with portal:
+            return await portal.call(call)
 
-    def running(  # type: ignore[override]  # for `async with`, as the other one
-        self, *, limits: Limits | None = None
-    ) -> AbstractAsyncContextManager[Any]:
+    def running(self, *, limits: Limits | None = None) -> AbstractAsyncContextManager[Any]:
         """Open the lifespan for a block, as `trio_mcp.Registry.running` does."""
         if trio.lowlevel.in_trio_run():
             return super().running(limits=limits)
-        held: Held[Any, Any] = Held(partial(super().running, limits=limits), lambda state: state)
-        return held
+        portal: Portal[Any, Any] = Portal(
+            partial(super().running, limits=limits), lambda state: state
+        )
+        return portal
 
 
 def _lifespan_in_loop(
     lifespan: Callable[[TrioRegistry], AbstractAsyncContextManager[Any]], registry: TrioRegistry
 ) -> AbstractAsyncContextManager[Any]:
     run = current_trio_run(f"the lifespan of {registry.name}")
-    return held_in_loop(run, partial(lifespan, registry))
+    return opened_in_loop(run, partial(lifespan, registry))

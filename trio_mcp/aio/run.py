@@ -9,10 +9,10 @@ guest, each wait for input and output is a thread that has to be started and to 
 lone call over stdio takes a fifth more time and processor time than with a thread, which is crossed
 once in each direction; with 64 calls in flight the guest needs a seventh less. What decides is
 robustness: a guest stops whenever its loop is held up, and it cannot end, nor end its processes,
-once somebody has closed the loop. A thread can.
+once its loop has been closed. A thread can.
 
 The run starts when something is first opened in its loop, and ends when the last such thing has
-been closed. If nobody closes it, it ends with its loop: a loop that shuts down closes asynchronous
+been closed. Otherwise it ends with its loop: a loop that shuts down closes asynchronous
 generators, and one that is closed lets go of its timers, so here is one of each. At the latest, it
 ends with the interpreter.
 """
@@ -28,6 +28,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 from weakref import finalize, ref
 
@@ -44,11 +45,7 @@ Message = Callable[[], object]
 
 
 class Mailbox:
-    """Functions to be called in another thread, in order, for one wake-up in each burst.
-
-    Args:
-        wake: Has `empty` called there, soon. It may raise `RuntimeError` if nothing runs there.
-    """
+    """Functions to be called in another thread, in order, with one wake-up for each burst."""
 
     def __init__(self, wake: Callable[[Message], object]) -> None:
         self._wake = wake
@@ -56,7 +53,7 @@ class Mailbox:
         self._is_woken = False
 
     def put(self, message: Message) -> None:
-        """Have a function called. If nothing runs there any more, it is dropped."""
+        """Add a function. If the other side has ended, it is dropped."""
         self._messages.append(message)
         if not self._is_woken:  # looked at after the append, as `empty` looks for more at the end
             self._is_woken = True
@@ -64,7 +61,7 @@ class Mailbox:
                 self._wake(self.empty)
 
     def empty(self) -> None:
-        """Call what is there. None of these functions may raise.
+        """Call all that were added. None of these functions may raise.
 
         At the end, when nothing runs there, two threads may do this at a time.
         """
@@ -80,7 +77,7 @@ class Mailbox:
 
 
 class TrioRun:
-    """A Trio run in a thread, for as long as somebody uses it. Made by `acquire`."""
+    """A Trio run in a thread, for as long as it has users. Made by `acquire`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -90,7 +87,7 @@ class TrioRun:
         self._token: trio.lowlevel.TrioToken | None = None
         self._stopping = trio.Event()
         self._to_trio = Mailbox(self._wake_trio)
-        self._to_loop = Mailbox(self._wake_loop)
+        self._to_loop = Mailbox(loop.call_soon_threadsafe)
         self._ended = loop.create_future()
         self.nursery: trio.Nursery
         self.is_over = False
@@ -116,11 +113,11 @@ class TrioRun:
 
     @property
     def is_here(self) -> bool:
-        """Whether it belongs to the loop, and the process, that asks."""
+        """Whether it belongs to the current loop and process."""
         return not self.is_copy and self._loop is asyncio.get_running_loop()
 
     def check(self) -> None:
-        """Make sure of that.
+        """Check that it belongs to the current loop and process.
 
         Raises:
             RuntimeError: It does not.
@@ -132,18 +129,17 @@ class TrioRun:
             raise RuntimeError("it was opened in another event loop; open it in this one as well")
 
     def post(self, message: Message) -> None:
-        """Have a function called in the Trio run. It must not raise."""
+        """Call a function in the Trio run, soon. It must not raise."""
         if self.is_over or not self.is_copy:
             self._to_trio.put(message)
         if self.is_over:  # looked at after that, as `_run` empties it once more when it is over
             self._to_trio.empty()
 
     def future(self) -> asyncio.Future[None]:
-        """Make a future of the loop."""
         return self._loop.create_future()
 
     async def release(self) -> None:
-        """Give back what `acquire` gave; the last one to do so waits until the run has ended."""
+        """Undo one `acquire`; the last user waits until the run has ended."""
         self._users -= 1
         if self._users == 0 and self.is_here:
             await self._guard.aclose()
@@ -158,7 +154,7 @@ class TrioRun:
 
     async def _stop(self) -> None:
         if _runs.get(self._loop) is self:
-            del _runs[self._loop]  # whoever comes now gets a new one
+            del _runs[self._loop]  # the next `acquire` makes a new one
         self._canary.detach()
         timer = self._timer()
         if timer is not None:
@@ -168,20 +164,16 @@ class TrioRun:
         self._thread.join()  # it has nothing left to do
 
     def abandon(self) -> None:
-        """End, without a loop. May be called from any thread, and more than once."""
+        """End without the loop. May be called from any thread, more than once."""
         self.post(self._orphan)
 
     def join(self) -> None:
-        """Wait for the end, at the end of the interpreter."""
         self._thread.join(_EXIT_PATIENCE)
-
-    def _wake_loop(self, empty: Message) -> None:
-        self._loop.call_soon_threadsafe(empty)
 
     # -- Trio's side ----------------------------------------------------------------------
 
     def start_soon(self, nursery: trio.Nursery, task: Callable[[], Awaitable[object]]) -> bool:
-        """Start a task in a nursery of the run, unless that is closed; or the run, with it."""
+        """Start a task in a nursery of the run; return false if that is closed."""
         if self.is_over:  # so this is called in some other thread, and Trio would say nothing clear
             return False
         try:
@@ -191,7 +183,7 @@ class TrioRun:
         return True
 
     def tell(self, message: Message) -> None:
-        """Have a function called in the event loop. It must not raise."""
+        """Call a function in the event loop, soon. It must not raise."""
         self._to_loop.put(message)
 
     def _run(self) -> None:
@@ -203,20 +195,16 @@ class TrioRun:
         if self.is_orphan:
             _runs.pop(self._loop, None)
         self._token, self.is_over = None, True
-        self._to_trio.empty()  # whoever came too late is told so
-        self.tell(self._end)
-
-    def _end(self) -> None:
-        if not self._ended.done():
-            self._ended.set_result(None)
+        self._to_trio.empty()  # these fail, as they were too late
+        self.tell(partial(resolve, self._ended))
 
     async def _main(self) -> None:
         trio_run.set(self)
         async with trio.open_nursery() as self.nursery:
             self._token = trio.lowlevel.current_trio_token()
-            self._to_trio.empty()  # what came before there was a token to wake it with
+            self._to_trio.empty()  # posted before there was a token to wake it with
             await self._stopping.wait()
-            for close in list(self.closings):  # what nobody has closed
+            for close in list(self.closings):  # those still open
                 close()
 
     def _wake_trio(self, empty: Message) -> None:
@@ -233,10 +221,10 @@ class TrioRun:
 
 
 class _Canary:
-    """Something that only a loop's timers hold: a loop that is closed lets go of it."""
+    """A callback that only a loop's timers hold: a loop that is closed lets go of it."""
 
     def __call__(self) -> None:
-        """Do nothing, when nobody is there any more."""
+        """Do nothing."""
 
 
 trio_run: Final[trio.lowlevel.RunVar[TrioRun | None]] = trio.lowlevel.RunVar("trio_mcp.aio", None)
@@ -277,8 +265,14 @@ def asyncio_loop(name: str) -> asyncio.AbstractEventLoop:
         ) from None
 
 
+def resolve(future: asyncio.Future[None]) -> None:
+    """Finish a future, unless it was cancelled meanwhile."""
+    if not future.done():
+        future.set_result(None)
+
+
 async def settled(future: asyncio.Future[None]) -> None:
-    """Wait for what is bound to come soon, and be cancelled only then."""
+    """Wait for a future that is bound to be done soon; raise a cancellation only then."""
     cancelled = None
     while not future.done():
         try:
@@ -290,7 +284,7 @@ async def settled(future: asyncio.Future[None]) -> None:
 
 
 def _end_all() -> None:
-    """End what nobody has closed, with its processes, before the interpreter goes."""
+    """End all runs, with their processes, before the interpreter exits."""
     runs = list(_living)
     for run in runs:
         run.abandon()

@@ -7,7 +7,7 @@ from functools import partial
 
 import trio
 
-from trio_mcp.aio.held import Held
+from trio_mcp.aio.portal import Portal
 from trio_mcp.registry import Registry
 from trio_mcp.server.lifecycle import ServerHandle
 from trio_mcp.server.signals import calling_at_signals
@@ -54,8 +54,8 @@ async def serve(registry: Registry, *, limits: Limits | None = None) -> None:
         >>> if __name__ == "__main__":
         ...     asyncio.run(serve(registry))
     """
-    held: Held[None, None] = Held(nullcontext, lambda nothing: nothing)
-    async with held:
+    portal: Portal[None, None] = Portal(nullcontext, lambda nothing: nothing)
+    async with portal:
         stopping = _Stopping()
-        with calling_at_signals(stopping.stop, held.run.post):
-            await held.call(partial(trio_serve, registry, limits=limits, task_status=stopping))
+        with calling_at_signals(stopping.stop, portal.run.post):
+            await portal.call(partial(trio_serve, registry, limits=limits, task_status=stopping))

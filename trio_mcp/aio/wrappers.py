@@ -1,4 +1,4 @@
-"""Making wrappers for asyncio of Trio's classes: the same methods, which cross over and come back.
+"""Wrappers for asyncio of Trio's classes: the same methods, which run on the other side.
 
 A wrapper is a subclass, so an editor and mypy know every method, its arguments and its result; and
 every method that has to cross does, because the decorator finds them.
@@ -25,16 +25,15 @@ R = TypeVar("R")
 
 
 class Crossing(Protocol):
-    """What can call a method of Trio's."""
+    """A wrapper that can call a Trio method on the other side."""
 
     async def _cross(
         self, method: Callable[..., Awaitable[Any]], *args: Any, **options: Any
-    ) -> Any:
-        """Call it there."""
+    ) -> Any: ...
 
 
 def wrapper_of(theirs: type) -> Callable[[type[C]], type[C]]:
-    """Have a subclass of a class of Trio's override each of its public coroutine methods.
+    """Override each public coroutine method of a Trio class in its subclass.
 
     Those that the subclass defines itself stay. The others call its `_cross`.
     """
@@ -72,12 +71,7 @@ def same_arguments(
 
 
 class Feed(AsyncIterator[T], Generic[T]):
-    """An asynchronous iterator over what is announced on Trio's side.
-
-    Args:
-        make: Makes the listener there.
-        post: Has something called there, before anything that is posted later.
-    """
+    """Iterates in asyncio over what a listener receives in Trio."""
 
     def __init__(
         self,
@@ -93,7 +87,7 @@ class Feed(AsyncIterator[T], Generic[T]):
     def _attach(self, make: Callable[[], AsyncIterator[T]]) -> None:
         listener = make()
         assert isinstance(listener, Listener)
-        me = ref(self)  # weak: the listener ends when nobody iterates any more
+        me = ref(self)  # weak: the listener ends with the last iterator
         self._listener = listener
 
         def wake() -> None:
@@ -111,7 +105,7 @@ class Feed(AsyncIterator[T], Generic[T]):
         self._changed.set()
 
     async def __anext__(self) -> T:
-        """Wait for the next one. Cancelled, it loses none."""
+        """Wait for the next item. If cancelled, no item is lost."""
         while True:
             self._changed.clear()
             if self._listener is not None:

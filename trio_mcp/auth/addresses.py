@@ -1,6 +1,6 @@
 """How near an address is, and where a server may send us.
 
-A server on the internet has no business with what only we can reach: our own machine, our network.
+A server on the internet must not send us to what only we can reach: our own machine, our network.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ _REACHABLE: Final[dict[str, frozenset[str]]] = {
 }
 """Where a server may send us, by where it is itself."""
 
-
 _NAT64: Final = ip_network("64:ff9b::/96")
 _GLOBAL: Final = (ip_network("0.0.0.0/0"), ip_network("2000::/3"))
 """What may be public. All other IPv6 addresses are for some network's own use."""
@@ -34,11 +33,11 @@ def _reach(address: Address) -> str:
     if address.is_loopback or address.is_link_local or address.is_unspecified:
         return "local"
     may_be = address.is_global and not address.is_multicast
-    return "public" if may_be and any(address in each for each in _GLOBAL) else "private"
+    return "public" if may_be and any(address in network for network in _GLOBAL) else "private"
 
 
 def _translated(address: Address) -> Address:
-    """The IPv4 address that a gateway on the way makes of an IPv6 one, if there is one in it."""
+    """Return the IPv4 address that an IPv6 one contains for a gateway, if there is one."""
     if isinstance(address, IPv4Address):
         return address
     if address in _NAT64:
@@ -46,31 +45,26 @@ def _translated(address: Address) -> Address:
     return address.ipv4_mapped or address.sixtofour or address
 
 
-def _widest(addresses: list[Address]) -> str:
-    """How near a server is. One with addresses of several kinds is taken for the farthest."""
-    kinds = {_reach(each) for each in addresses}
-    return next(each for each in _REACHABLE if each in kinds)
-
-
 async def addresses_from(near: str, url: str, answered_from: str | None = None) -> list[Address]:
-    """Find the addresses of a URL to which a server may send us.
+    """Resolve a URL to which a server sends us.
 
     Args:
         near: The server's URL.
         url: Where it sends us.
-        answered_from: The address that it answered from, if that is known. Its name may lead
-            somewhere else the next time, and would make it as near to us as it likes.
+        answered_from: The address that it answered from, if known. Its name may resolve to another
+            address the next time, which would make it as near to us as it likes.
 
     Raises:
-        AuthorizationError: One of them is nearer to us than the server is.
+        AuthorizationError: An address is nearer to us than the server is.
         OSError: A name is not known.
     """
     addresses = await _addresses(url)
     its_own = await _addresses(near)
     if answered_from is not None:
         its_own.append(ip_address(answered_from))
-    allowed = _REACHABLE[_widest(its_own)]
-    refused = [each for each in addresses if _reach(each) not in allowed]
+    kinds = set(map(_reach, its_own))
+    farthest = next(kind for kind in _REACHABLE if kind in kinds)
+    refused = [address for address in addresses if _reach(address) not in _REACHABLE[farthest]]
     if refused:
         why = f"{origin(url)} is on a {_reach(refused[0])} network, where {origin(near)}"
         raise AuthorizationError(f"{why} must not send us")
@@ -86,4 +80,4 @@ async def _addresses(url: str) -> list[Address]:
         pass
     port = parts.port or (80 if parts.scheme == "http" else 443)
     found = await trio.socket.getaddrinfo(host, port, type=trio.socket.SOCK_STREAM)
-    return [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
+    return [ip_address(str(address[0]).partition("%")[0]) for *_, address in found]

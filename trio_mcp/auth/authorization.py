@@ -1,4 +1,4 @@
-"""What a request was authorized by: the outcome of looking at its access token."""
+"""What the access token of a request allows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import trio
 from attrs import evolve, field, frozen
 
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 
 
-@public
+@public_in("trio_mcp.auth")
 @frozen(kw_only=True)
 class Authorization:
-    """Who calls, and what they may do, by the access token that the request came with.
+    """Who calls, and what they may do, by the access token of the request.
 
     The token itself is not here: it is for this server alone and must not be passed on to others
     (2026-07-28, "Access Token Privilege Restriction").
@@ -28,13 +28,13 @@ class Authorization:
     """
 
     subject: str | None = None
-    """Who it was issued for: a person, or the client itself. Unique within the issuer only."""
+    """Whom it was issued for: a person, or the client itself. Unique within the issuer only."""
 
     client_id: str | None = None
     """The OAuth client that it was issued to."""
 
     scopes: frozenset[str] = frozenset()
-    """What it is good for, with what that implies."""
+    """The scopes that it has, and those that they imply."""
 
     issuer: str | None = None
     """The authorization server; `None` for tokens that the author lists or checks."""
@@ -43,20 +43,19 @@ class Authorization:
     """When it expires, in seconds since 1970; `None` if it does not."""
 
     claims: Mapping[str, Any] = field(factory=dict, repr=False)
-    """All that the authorization server says of it."""
+    """All that the authorization server says about it."""
 
     key_thumbprint: str | None = None
-    """The key that whoever uses it has to prove to have (DPoP, RFC 9449); `None` if none."""
+    """The key that its user has to prove to have (DPoP, RFC 9449); `None` if there is none."""
 
     deadline: float = field(default=inf, repr=False, eq=False)
-    """When what it opened ends, by Trio's clock."""
+    """When sessions and streams that it opened end, by Trio's clock."""
 
     principal: str = field(init=False, repr=False)
-    """Names the owner of what is begun with it. Another token for the same subject, client and
-    issuer has the same one."""
+    """Names the owner of what is begun with it. Tokens for the same subject, client and issuer
+    have the same one."""
 
     def __attrs_post_init__(self) -> None:
-        """Name the owner so that no other parts make the same name."""
         name = self.subject or ""
         if self.issuer is not None or self.client_id is not None:
             name = json.dumps([self.issuer, self.subject, self.client_id])
@@ -64,14 +63,14 @@ class Authorization:
 
 
 def with_deadline(found: Authorization, now: float) -> Authorization | None:
-    """Have what a token opens end when it expires.
+    """Add the deadline by which what a token opens has to end.
 
     Args:
         found: What it allows.
-        now: Seconds since 1970, without what clocks may differ by.
+        now: Seconds since 1970, less the leeway for clocks.
 
     Returns:
-        The same with a deadline, if the token expires at all; `None` if it has.
+        The same with a deadline, if the token expires at all; `None` if it has expired.
     """
     if found.expires_at is None:
         return found

@@ -1,9 +1,9 @@
-"""What a server says about the credentials that it wants: `WWW-Authenticate`, written and read.
+"""Read and write `WWW-Authenticate`: the credentials that a server wants.
 
 The grammar is that of RFC 9110, section 11.6.1: schemes with parameters or a token68, all in one
 list with commas, over one or several header fields. A comma may stand between two parameters or
-between two challenges; what follows it tells. Reading stops where a text leaves the grammar, and
-keeps what was complete before. It takes time in proportion to the text, which is bounded.
+between two challenges, depending on what follows it. Reading stops where a text leaves the grammar,
+and keeps what was complete before. It takes time in proportion to the text, which is bounded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from attrs import field, frozen
 
 MOST_CHARS: Final = 16384
-"""Of all the header's fields together; what is beyond is not read."""
+"""Characters of all the header's fields that are read."""
 MOST_CHALLENGES: Final = 16
 
 _NAME: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
@@ -40,11 +40,11 @@ USE_NONCE: Final = "use_dpop_nonce"
 
 @frozen
 class Challenge:
-    """One way in that a server names.
+    """A scheme of authentication that a server accepts.
 
     Attributes:
         scheme: `Bearer`, `DPoP`, `Basic` and so on; in lower case where it was read.
-        parameters: What it says about it, with names in lower case.
+        parameters: Its parameters, with names in lower case.
     """
 
     scheme: str
@@ -53,9 +53,9 @@ class Challenge:
     def __str__(self) -> str:
         """Write it; parameters without a value are left out."""
         written = ", ".join(
-            f'{name}="{_SPECIAL.sub(_ESCAPED, each)}"'
-            for name, each in self.parameters.items()
-            if each
+            f'{name}="{_SPECIAL.sub(_ESCAPED, value)}"'
+            for name, value in self.parameters.items()
+            if value
         )
         return f"{self.scheme} {written}" if written else self.scheme
 
@@ -79,11 +79,11 @@ def parse_challenges(values: Iterable[str]) -> tuple[Challenge, ...]:
     """Read the fields of `WWW-Authenticate`.
 
     Args:
-        values: The value of each field, in their order.
+        values: The value of each field, in order.
 
     Returns:
-        The challenges that are well formed, in their order. One that names a parameter twice is
-        left out: nobody could say which of the two was meant.
+        The challenges that are well formed, in order. One that names a parameter twice is left out,
+        as it is ambiguous.
     """
     text = ", ".join(values)[:MOST_CHARS]
     return tuple(_challenges(text))[:MOST_CHALLENGES]

@@ -1,4 +1,4 @@
-"""SHA-256 as OAuth writes it, and comparison that does not tell how much was right."""
+"""SHA-256 as OAuth writes it, and comparison in constant time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def digest_of(text: str) -> str:
 
 
 def same(value: object, expected: str) -> bool:
-    """Whether a value is a text, and the one that is expected; it takes constant time."""
+    """Whether a value is the expected text, in constant time."""
     return isinstance(value, str) and hmac.compare_digest(
         value.encode("utf-8", "surrogatepass"), expected.encode("utf-8", "surrogatepass")
     )

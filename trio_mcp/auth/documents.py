@@ -1,8 +1,7 @@
-"""The documents that tell a client where it may get in: JSON in, values out, no I/O.
+"""The documents by which clients find authorization servers: JSON in, values out, no I/O.
 
-A member that is missing is `None` or empty, one of another kind makes the whole document bad, and
-one that we do not know is passed over. What a document claims is not yet true: `discovery` says
-whom a document may speak for.
+A missing member is `None` or empty, one of another kind makes the whole document bad, and unknown
+ones are ignored. What a document claims is not yet true: `discovery` decides whether to believe it.
 """
 
 from __future__ import annotations
@@ -14,22 +13,22 @@ from urllib.parse import quote
 
 from attrs import NOTHING, Attribute, field, fields, frozen
 
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 
 T = TypeVar("T")
 
 
 class DocumentError(ValueError):
-    """A document is not what it should be. The message repeats nothing of its contents."""
+    """A document is not valid. The message repeats nothing of its contents."""
 
 
 def read(kind: type[T], document: Any, what: str) -> T:
-    """Make a document of what a server sent.
+    """Make a value of a document that a server sent.
 
     Args:
         kind: One of the classes below.
         document: The JSON value.
-        what: What it is called in messages.
+        what: Its name in messages.
 
     Raises:
         DocumentError: It is no object, or a member is missing or of another kind.
@@ -37,12 +36,12 @@ def read(kind: type[T], document: Any, what: str) -> T:
     if not isinstance(document, Mapping):
         raise DocumentError(f"{what} is no JSON object")
     known: dict[str, Any] = {}
-    for each in fields(kind):  # type: ignore[arg-type]
-        value = document.get(each.name)
+    for member in fields(kind):  # type: ignore[arg-type]
+        value = document.get(member.name)
         if value is not None:
-            known[each.name] = value
-        elif each.default is NOTHING:
-            raise DocumentError(f"{what} has no {each.name}")
+            known[member.name] = value
+        elif member.default is NOTHING:
+            raise DocumentError(f"{what} has no {member.name}")
     try:
         return kind(**known)
     except ValueError as error:
@@ -56,7 +55,7 @@ def _is_text(_: object, attribute: Attribute[Any], value: object) -> None:
 
 def _is_texts(_: object, attribute: Attribute[Any], value: object) -> None:
     if value is not None and not (
-        isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+        isinstance(value, tuple) and all(isinstance(text, str) for text in value)
     ):
         raise ValueError(f"{attribute.name} is no list of texts")
 
@@ -94,7 +93,7 @@ class ResourceMetadata:
 
 @frozen(kw_only=True)
 class IssuerMetadata:
-    """What whoever checks tokens needs of the metadata of an authorization server."""
+    """The metadata of an authorization server that checking its tokens takes."""
 
     issuer: str = _text(NOTHING)
     jwks_uri: str = _text(NOTHING)
@@ -131,15 +130,15 @@ def check_issuer(metadata: ServerMetadata | IssuerMetadata, issuer: str) -> None
         )
 
 
-@public
+@public_in("trio_mcp.auth")
 @frozen(kw_only=True)
 class ClientRegistration:
-    """Who a client is to one authorization server (RFC 7591, section 3.2.1).
+    """A client as one authorization server knows it (RFC 7591, section 3.2.1).
 
     Attributes:
-        client_id: Its name there.
-        client_secret: Its password there, if it has one.
-        token_endpoint_auth_method: How it shows that it is the one, if the server has said.
+        client_id: Its id there.
+        client_secret: Its secret there, if it has one.
+        token_endpoint_auth_method: How it authenticates, if the server has said.
         redirect_uris: Where people may be sent back to.
     """
 
@@ -150,7 +149,7 @@ class ClientRegistration:
 
     @property
     def basic(self) -> str:
-        """Both as they are shown in a header (RFC 6749, section 2.3.1)."""
+        """The id and the secret for the header `Authorization` (RFC 6749, section 2.3.1)."""
         # Encoded as in a form, and only then joined.
         # With %20 for a space, where a form has a plus: some undo only the percents.
         pair = f"{quote(self.client_id, safe='')}:{quote(self.client_secret or '', safe='')}"

@@ -1,10 +1,10 @@
-"""Requests to authorization servers, whom we know only by hearsay.
+"""Requests to authorization servers, which other servers name to us.
 
 A server that wants credentials names an authorization server, which names endpoints: any of these
 may be an attempt to send us somewhere, or to keep us busy. So a request goes over HTTPS (or stays
 on this machine), to no address that is nearer to us than the server itself, follows a redirect
-only within its origin, and takes bounded time and bytes. The address that was examined is the one
-that is connected to: a name cannot mean something else the second time.
+only within its origin, and takes bounded time and bytes. We connect to the very address that was
+examined: the name could resolve to another one the second time.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from attrs import field, frozen, validators
 from trio_mcp.auth.addresses import addresses_from
 from trio_mcp.auth.urls import BadUrl, origin, parsed
 from trio_mcp.errors import AuthorizationError
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 from trio_mcp.system.certificates import trusted
-from trio_mcp.wire.collector import collector_paused
 from trio_mcp.wire.weight import is_heavier
 
 MOST_BYTES: Final = 1 << 20
-"""Of a body."""
-_MOST_REDIRECTS: Final = 3
+"""Bytes of a body at most."""
+MAX_REDIRECTS: Final = 3
 _MOST_DRAINED: Final = 65536
 _MOST_VALUES: Final = 500_000  # as they are weighed: some ten thousand keys have fewer
 _DRAIN_TIME: Final = 1.0
@@ -42,13 +41,7 @@ _FOLLOWED: Final = (301, 302, 303, 307, 308)
 
 @frozen
 class Fetched:
-    """An answer.
-
-    Attributes:
-        status: The HTTP status.
-        headers: Its headers.
-        body: Its body; `None` if that was too long.
-    """
+    """The response to a request."""
 
     status: int
     headers: httpx2.Headers = field(repr=False)
@@ -56,29 +49,28 @@ class Fetched:
 
     @property
     def document(self) -> Any:
-        """The JSON value in the body; `None` if it is none, or one of very many values."""
+        """The JSON value in the body; `None` if there is none, or it has very many values."""
         if is_heavier(self.body, _MOST_VALUES):
             return None
         try:
-            with collector_paused():  # which goes through a million empty lists again and again
-                return orjson.loads(self.body)
+            return orjson.loads(self.body)
         except ValueError:
             return None
 
 
-@public
+@public_in("trio_mcp.auth")
 @frozen(kw_only=True)
 class Fetching:
     """How authorization servers are reached.
 
     Args:
         verify: An `ssl.SSLContext` for TLS; `False` to trust any certificate.
-        trust_env: Whether the environment's proxies and certificates count.
+        trust_env: Whether to use the environment's proxies and certificates.
         client_factory: Makes the `httpx2.AsyncClient`, which then decides about names, proxies
             and TLS. A client uses one for each request, a server one as long as it runs.
-        timeout: Seconds that a request may take, with its redirects and the whole answer.
-        answered_from: The address of the server on whose word we go there, once it has answered.
-            A login sets it.
+        timeout: Seconds that a request may take, with its redirects and the whole response.
+        answered_from: The address of the server that sends us there, once it has answered. A login
+            sets it.
     """
 
     verify: ssl.SSLContext | bool = True
@@ -89,7 +81,7 @@ class Fetching:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Fetcher]:
-        """Keep connections for the length of the block."""
+        """Open a `Fetcher`, which keeps its connections for the length of the block."""
         if self.client_factory is not None:
             made = self.client_factory()
         else:
@@ -101,14 +93,12 @@ class Fetching:
     async def get(
         self, url: str, *, near: str, headers: Mapping[str, str] | None = None
     ) -> Fetched:
-        """Get a document over a connection of its own (`Fetcher.get`)."""
         async with self.opened() as fetcher:
             return await fetcher.get(url, near=near, headers=headers)
 
     async def post(
         self, url: str, content: bytes, headers: Mapping[str, str], *, near: str | None
     ) -> Fetched:
-        """Post something over a connection of its own (`Fetcher.post`)."""
         async with self.opened() as fetcher:
             return await fetcher.post(url, content, headers, near=near)
 
@@ -127,16 +117,16 @@ class Fetcher:
 
         Args:
             url: Its URL.
-            near: The URL of the server on whose word we go there; `None` if it is on the user's
-                own, who may send us anywhere.
-            headers: Headers of the request besides what is usual.
+            near: The URL of the server that sends us there; `None` if it is the user, who may send
+                us anywhere.
+            headers: Additional headers.
 
         Raises:
-            AuthorizationError: It must not be asked for there, or there was no proper answer.
+            AuthorizationError: We must not go there, or there was no proper response.
         """
         headers = {"Accept": "application/json", **(headers or {})}
         with self._in_time(url):
-            for _ in range(_MOST_REDIRECTS + 1):
+            for _ in range(MAX_REDIRECTS + 1):
                 fetched = await self._send("GET", url, headers, None, near)
                 if fetched.status not in _FOLLOWED:
                     return fetched
@@ -146,11 +136,7 @@ class Fetcher:
     async def post(
         self, url: str, content: bytes, headers: Mapping[str, str], *, near: str | None
     ) -> Fetched:
-        """Post something. A redirect is not followed: it may have a secret in it.
-
-        Raises:
-            AuthorizationError: As for `get`.
-        """
+        """Post a body (as `get`). Redirects are not followed: the body may have a secret in it."""
         with self._in_time(url):
             fetched = await self._send("POST", url, headers, content, near)
             if fetched.status in _FOLLOWED:
@@ -202,15 +188,11 @@ class Fetcher:
                 await response.aclose()
 
     async def _addresses(self, url: str, near: str | None) -> Sequence[str | None]:
-        """The addresses to try; `None` to leave that to the HTTP client.
-
-        Raises:
-            AuthorizationError: One is nearer to us than the server that sends us there.
-        """
+        """Return the addresses to try; `None` leaves that to the HTTP client."""
         how = self.how
         if near is None or how.client_factory is not None or (how.trust_env and _has_proxy(url)):
-            return [None]  # names are another's affair: there may be no resolver but the proxy's
-        return [str(each) for each in await addresses_from(near, url, how.answered_from)]
+            return [None]  # there may be no resolver but the proxy's
+        return list(map(str, await addresses_from(near, url, how.answered_from)))
 
 
 def _request(
@@ -244,16 +226,16 @@ async def _body(response: httpx2.Response) -> bytes:
     return body
 
 
-async def _read(response: httpx2.Response, most: int) -> bytes:
-    """Read a body, or a little more than `most` bytes of it."""
+async def _read(response: httpx2.Response, limit: int) -> bytes:
+    """Read a body, or a little more than `limit` bytes of it."""
     body = bytearray()
     with trio.CancelScope() as scope:
         async for piece in response.stream:  # type: ignore[union-attr]
-            # What is read at once may be ten thousand pieces. Shielded, as `break` would not do.
+            # One read may give ten thousand pieces. Shielded, as `break` would not do.
             await trio.lowlevel.cancel_shielded_checkpoint()
             body += piece
-            if len(body) > most:
-                # Not `break`: an exception from within is what ends httpx2's generators.
+            if len(body) > limit:
+                # Not `break`: only an exception from within ends httpx2's generators.
                 scope.cancel()
     return bytes(body)
 
@@ -271,10 +253,10 @@ def _redirected(url: str, fetched: Fetched) -> str:
 
 
 async def drain(response: httpx2.Response) -> None:
-    """Have done with a response whose request is sent again.
+    """Discard the body of a response whose request is sent again.
 
-    httpx2 reads such a body to its end, however long it is. Here a little is read, so that the
-    connection can be used again; a body that goes on is cut off.
+    httpx2 reads such a body to its end, however long it is. This reads a little, so that the
+    connection can be reused, and cuts off a longer one.
     """
     with trio.move_on_after(_DRAIN_TIME):
         await _read(response, _MOST_DRAINED)

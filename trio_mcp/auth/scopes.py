@@ -12,30 +12,25 @@ _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
 
 
 def is_scope(text: object) -> bool:
-    """Whether a value is the name of one scope."""
     return isinstance(text, str) and _SCOPE.fullmatch(text) is not None
 
 
 def scopes_of(values: Any, what: str = "scopes") -> frozenset[str]:
     """Read a list of scopes that an author wrote.
 
-    Args:
-        values: The list.
-        what: What it is called, for the error.
-
     Raises:
-        ValueError: It is no list, or something in it is no scope.
+        ValueError: It is no list, or something in it is no scope. The message calls it `what`.
     """
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise ValueError(f"{what} must be a list of scopes, such as ['files:read']")
     found = list(values)
-    for each in found:
-        if not is_scope(each):
+    for scope in found:
+        if not is_scope(scope):
             raise ValueError(
-                f"{what} cannot have {safe_repr(each)}: a scope is printable ASCII without spaces, "
-                'quotes and backslashes, such as "files:read"'
+                f"{what} cannot have {safe_repr(scope)}: a scope is printable ASCII without "
+                'spaces, quotes and backslashes, such as "files:read"'
             )
-        if each == "offline_access":  # (2026-07-28, "Refresh Tokens")
+        if scope == "offline_access":  # (2026-07-28, "Refresh Tokens")
             raise ValueError(f"offline_access is between client and issuer; leave it out of {what}")
     return frozenset(found)
 
@@ -45,19 +40,19 @@ def scopes_in(value: object) -> frozenset[str]:
     if isinstance(value, str):
         return frozenset(value.split())
     if isinstance(value, list):
-        return frozenset(each for each in value if isinstance(each, str))
+        return frozenset(scope for scope in value if isinstance(scope, str))
     return frozenset()
 
 
 def scope_text(scopes: Iterable[str]) -> str:
-    """Write scopes as a challenge has them, always in the same order."""
+    """Write scopes as a challenge has them, sorted."""
     return " ".join(sorted(scopes))
 
 
 def with_implied(scopes: frozenset[str], implied: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Add to scopes the narrower ones that they imply, and what these imply."""
+    """Add to scopes the narrower ones that they imply, directly or not."""
     found, new = scopes, scopes
     while new:
-        new = frozenset().union(*(implied.get(each, ()) for each in new)) - found
+        new = frozenset().union(*(implied.get(scope, ()) for scope in new)) - found
         found |= new
     return found

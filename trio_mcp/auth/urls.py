@@ -1,4 +1,4 @@
-"""URLs: which may be used, how they are compared, and where metadata is looked for. No I/O.
+"""URLs: which may be used, how they are compared, and where metadata may be. No I/O.
 
 Revision 2026-07-28, "Authorization Server Discovery"; RFC 9728, section 3; RFC 8414, section 3.
 """
@@ -22,11 +22,7 @@ class BadUrl(ValueError):
 
 
 def parsed(url: str, what: str) -> SplitResult:
-    """Take a URL apart that a request may go to.
-
-    Args:
-        url: The URL.
-        what: What it is called in messages.
+    """Split a URL that a request may go to; messages call it `what`.
 
     Raises:
         BadUrl: It is no URL of HTTP, has a user, a password or a fragment, or is plain HTTP to
@@ -45,7 +41,7 @@ def parsed(url: str, what: str) -> SplitResult:
         raise BadUrl(f"{what} is no URL with https://")
     if parts.username is not None or parts.password is not None:
         raise BadUrl(f"{what} has a user or a password in its URL")
-    if "#" in url or any(each <= " " or each in '"<>\\^`{|}\x7f' for each in url):
+    if "#" in url or any(char <= " " or char in '"<>\\^`{|}\x7f' for char in url):
         raise BadUrl(f"{what} has characters in its URL that do not belong there")
     if parts.scheme == "http" and not is_loopback(host):
         raise BadUrl(f"{what} is plain http ({origin(url)}), which may only lead to this machine")
@@ -53,12 +49,7 @@ def parsed(url: str, what: str) -> SplitResult:
 
 
 def check_endpoint(url: str, issuer: str, what: str) -> None:
-    """Refuse an endpoint that an authorization server must not have us, or a browser, go to.
-
-    Args:
-        url: The endpoint.
-        issuer: Who names it.
-        what: What it is called in messages.
+    """Refuse an endpoint to which an issuer must not send us, or a browser.
 
     Raises:
         BadUrl: As for `parsed`; or it is on this machine, and the issuer is not.
@@ -68,11 +59,7 @@ def check_endpoint(url: str, issuer: str, what: str) -> None:
 
 
 def origin(url: str) -> str:
-    """Scheme, host and port of a URL, as they are compared and shown.
-
-    Raises:
-        BadUrl: It is none.
-    """
+    """Return scheme, host and port of a URL, as they are compared and shown; or raise `BadUrl`."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -80,15 +67,12 @@ def origin(url: str) -> str:
         raise BadUrl("something was named as a URL that is none") from None
     host = (parts.hostname or "").lower()
     host = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, _default(parts)) else "")
-
-
-def _default(parts: SplitResult) -> int | None:
-    return _PORTS.get(parts.scheme)
+    is_default = port in (None, _PORTS.get(parts.scheme))
+    return f"{parts.scheme}://{host}" + ("" if is_default else f":{port}")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or a name is one that only this machine reaches."""
+    """Whether only this machine can reach an address or a name."""
     if host.lower() == "localhost":
         return True
     try:
@@ -103,10 +87,7 @@ def canonical(url: str) -> str:
 
 
 def covers(resource: str, url: str) -> bool:
-    """Whether a resource is a server, or contains it.
-
-    The same origin, and a path that is the server's or begins it, whole segments only.
-    """
+    """Whether a resource is a server, or contains it: same origin, and the path or a parent."""
     inner, outer = canonical(url), canonical(resource)
     return inner == outer or inner.startswith(f"{outer}/")
 

@@ -1,4 +1,4 @@
-"""The commands of `trio-mcp`: which there are, and how each one ends."""
+"""The commands of `trio-mcp`, and how they end."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from cyclopts import (
 
 from trio_mcp.cli.failures import OK, USAGE, no_option, one_line, report
 from trio_mcp.cli.target import SERVER_URL, check_environment, is_no_target, join_command
+from trio_mcp.version import __version__
 
 _COMMANDS: Final = {
     "Servers": {
         "serve": ("serve:serve", "Serve a registry on stdin and stdout, or over HTTP."),
-        "proxy": ("passing_on:proxy", "Serve another server, by another transport."),
-        "gateway": ("passing_on:gateway", "Serve all servers of an mcp.json as one."),
+        "proxy": ("proxy:proxy", "Serve another server, by another transport."),
+        "gateway": ("proxy:gateway", "Serve all servers of an mcp.json as one."),
         "openapi": ("openapi:openapi", "Serve what an OpenAPI document describes."),
         "new": ("new.command:new", "Write a starter project."),
         "install": ("install.command:install", "Add a server to the configuration of a host."),
@@ -36,7 +37,7 @@ _COMMANDS: Final = {
     "Using a server": {
         "tools": ("listing:tools", "Show the tools of a server."),
         "call": ("calling:call", "Call a tool."),
-        "tasks": ("tasks:tasks", "See to a task that was started with call --task."),
+        "tasks": ("calling:tasks", "See to a task that was started with call --task."),
         "resources": ("listing:resources", "Show the resources of a server."),
         "read": ("calling:read", "Read a resource."),
         "prompts": ("listing:prompts", "Show the prompts of a server."),
@@ -45,19 +46,18 @@ _COMMANDS: Final = {
     },
     "Logging in": {
         "login": ("login.login:login", "Log in to a server that wants to know who you are."),
-        "logout": ("login.logout:logout", "Forget that login."),
-        "whoami": ("login.whoami:whoami", "Show which logins are kept."),
+        "logout": ("login.logins:logout", "Forget that login."),
+        "whoami": ("login.logins:whoami", "Show which logins are kept."),
     },
     "Examining a server": {
         "doctor": ("doctor.command:doctor", "Examine a server against the protocol."),
         "bench": ("bench.command:bench", "Measure how fast a server is."),
     },
 }
-"""By group and name, the function of each command, imported only when it is needed, and what it
-does in a sentence."""
+"""By group and name, the command's function, imported when needed, and what it does."""
 
 _USING: Final = {*_COMMANDS["Using a server"], *_COMMANDS["Examining a server"], "login"}
-"""Those that can do with the target of the environment."""
+"""The commands that use the environment's target if they have none."""
 
 _EPILOGUE: Final = (
     "A TARGET is FILE.py:REGISTRY, MODULE:REGISTRY, a URL, or any command, which then comes last, "
@@ -67,16 +67,11 @@ _EPILOGUE: Final = (
 
 
 def make_app(*, overview: bool = True) -> App:
-    """Put the commands together.
-
-    Args:
-        overview: Say of each command what it does, without importing it. It says more itself.
-    """
     app = App(
         name="trio-mcp",
         help="The Model Context Protocol for Trio: run servers, use them, examine them.",
         help_epilogue=_EPILOGUE,
-        version=_version,
+        version=__version__,
         result_action="return_value",
         print_error=False,
         exit_on_error=False,
@@ -90,15 +85,13 @@ def make_app(*, overview: bool = True) -> App:
             where = f"trio_mcp.cli.{place}"
             said = about if overview else None
             app.command(where, name=name, group=group, sort_key=order, help=said, help_epilogue="")
-    app.register_install_completion_command(
-        add_to_startup=False,  # a person's own files are for the person to edit
-        help="Teach your shell to complete this command line.",
-    )
+    help = "Teach your shell to complete this command line."
+    # A person's own files are for the person to edit.
+    app.register_install_completion_command(add_to_startup=False, help=help)
     return app
 
 
 def run(words: Sequence[str]) -> int:
-    """Run one command line and return its exit status; whatever fails is told in one line."""
     app = make_app(overview=not words or words[0].startswith("-"))
     try:
         command, bound = _parsed(app, join_command(words))
@@ -114,11 +107,11 @@ def run(words: Sequence[str]) -> int:
 
 
 def _parsed(app: App, words: list[str]) -> tuple[Callable[..., object], BoundArguments]:
-    """Understand a command line; where it names no target, that of the environment is meant."""
+    """Parse a command line; without a target, use the one from the environment."""
     url = os.environ.get(SERVER_URL) if words and words[0] in _USING else None
     try:
         command, bound, _ = app.parse_args(words)
-        if url and any(isinstance(each, str) and is_no_target(each) for each in bound.args[:1]):
+        if url and any(isinstance(word, str) and is_no_target(word) for word in bound.args[:1]):
             raise MissingArgumentError
     except MissingArgumentError:
         if not url:
@@ -129,7 +122,6 @@ def _parsed(app: App, words: list[str]) -> tuple[Callable[..., object], BoundArg
 
 
 def _instead(error: CycloptsError, words: Sequence[str]) -> str | None:
-    """Say what was probably meant, where the parser of the command line cannot know."""
     command = words[0]
     if isinstance(error, UnknownCommandError) and (command.endswith(".py") or "://" in command):
         return f"say what to do with {command}, as in: trio-mcp tools {command}"
@@ -139,11 +131,4 @@ def _instead(error: CycloptsError, words: Sequence[str]) -> str | None:
 
 
 def _shown(default: object) -> str | None:
-    """Show a default that says something."""
     return None if default is None or default is False or default == () else str(default)
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("trio-mcp")

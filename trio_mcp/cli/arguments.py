@@ -10,7 +10,7 @@ from typing import Final
 
 from trio_mcp.cli.failures import Failure, Usage
 from trio_mcp.cli.forms import ask_for
-from trio_mcp.cli.options import STDIN
+from trio_mcp.cli.options import STDIN, pairs
 from trio_mcp.cli.prompter import NoAnswer
 from trio_mcp.cli.schemas import Field, field_of, json_of
 from trio_mcp.cli.session import Session
@@ -21,23 +21,23 @@ _PAIR: Final = re.compile(r"([^=]+?)(:?=)(.*)", re.DOTALL)
 
 
 def parse_arguments(words: Sequence[str], schema: Json) -> dict[str, Json]:
-    """Understand the arguments of a tool.
+    """Parse the arguments of a tool.
 
     Args:
         words: `key=value`, whose type the schema decides; `key:=JSON`; a JSON object; or `-` for a
-            JSON object on stdin. A key that comes several times makes a list; `outer.key` is a key
+            JSON object on stdin. A key that is repeated makes a list; `outer.key` is a key
             of the object `outer`.
         schema: The tool's input schema.
-
-    Raises:
-        Usage: A word is none of those.
     """
     whole = field_of(schema)
     arguments: dict[str, Json] = {}
     texts: defaultdict[str, list[str]] = defaultdict(list)
     for word in words:
         if word == STDIN or word.startswith("{"):
-            arguments |= _object(sys.stdin.read() if word == STDIN else word)
+            given = _json(sys.stdin.read() if word == STDIN else word, "the arguments are")
+            if not isinstance(given, dict):
+                raise Usage("the arguments must be a JSON object")
+            arguments |= given
             continue
         pair = _PAIR.fullmatch(word)
         if pair is None:
@@ -45,7 +45,7 @@ def parse_arguments(words: Sequence[str], schema: Json) -> dict[str, Json]:
             raise Usage(f"{word!r} is not KEY=VALUE, KEY:=JSON or a JSON object; it takes: {takes}")
         key, sign, value = pair.groups()
         if sign == ":=":
-            _put(arguments, _find(whole, key)[0], _json(value, key))
+            _put(arguments, _find(whole, key)[0], _json(value, f"what follows {key}:= is"))
         else:
             texts[key].append(value)
     for key, values in texts.items():
@@ -62,7 +62,7 @@ def parse_arguments(words: Sequence[str], schema: Json) -> dict[str, Json]:
 
 
 def _find(whole: Field, key: str) -> tuple[list[str], Field]:
-    """What a key is about, and the way there: into an object, unless the whole is a key itself."""
+    """Return the path that a dotted key means, and its field; a whole key is preferred."""
     name, _, rest = key.partition(".")
     outer = whole.properties.get(name)
     if not rest or key in whole.properties or outer is None or outer.object is None:
@@ -72,7 +72,6 @@ def _find(whole: Field, key: str) -> tuple[list[str], Field]:
 
 
 def _put(arguments: dict[str, Json], path: Sequence[str], value: Json) -> None:
-    """Put a value where a path leads, through objects that are made where they are missing."""
     *outer, key = path
     for name in outer:
         arguments = arguments.setdefault(name, {})
@@ -82,28 +81,13 @@ def _put(arguments: dict[str, Json], path: Sequence[str], value: Json) -> None:
 
 
 def parse_texts(words: Sequence[str]) -> dict[str, str]:
-    """Understand the arguments of a prompt, which are texts.
-
-    Raises:
-        Usage: A word is not `key=value`.
-    """
-    pairs: dict[str, str] = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals or not key:
-            raise Usage(f"{word!r} is not KEY=VALUE")
-        pairs[key] = value
-    return pairs
+    return pairs(words, "{!r} is not KEY=VALUE")
 
 
 async def ask_for_missing(
     session: Session, arguments: Mapping[str, Json], whole: Field
 ) -> dict[str, Json]:
-    """Ask for required arguments that are missing, if there is somebody to ask.
-
-    Raises:
-        Failure: The person did not want to answer.
-    """
+    """Ask for missing required arguments, if this is a terminal."""
     complete = dict(arguments)
     absent = [name for name in whole.required if name not in complete]
     if not absent or not session.screen.can_ask:
@@ -119,29 +103,14 @@ async def ask_for_missing(
 
 
 def check_arguments(tool: RemoteTool, arguments: dict[str, Json]) -> None:
-    """Make sure that arguments fit.
-
-    Raises:
-        Failure: They do not.
-    """
     problem = tool.problem_with(arguments)
     if problem is not None:
         takes = field_of(tool.input_schema).signature() or "no arguments"
         raise Failure(f"tool {tool.name!r}: {problem} It takes: {takes}")
 
 
-def _object(text: str) -> dict[str, Json]:
-    try:
-        value = json_of(text)
-    except (ValueError, RecursionError) as error:
-        raise Usage(f"the arguments are not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise Usage("the arguments must be a JSON object")
-    return value
-
-
-def _json(text: str, key: str) -> Json:
+def _json(text: str, what: str) -> Json:
     try:
         return json_of(text)
     except (ValueError, RecursionError) as error:
-        raise Usage(f"what follows {key}:= is not JSON: {error}") from None
+        raise Usage(f"{what} not JSON: {error}") from None

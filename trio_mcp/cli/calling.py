@@ -1,10 +1,10 @@
-"""`trio-mcp call`, `read`, `prompt`: using what a server offers."""
+"""`trio-mcp call`, `tasks`, `read`, `prompt`: using what a server offers."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -16,6 +16,7 @@ from trio_mcp.cli.options import ToolArguments
 from trio_mcp.cli.progress import ProgressBar
 from trio_mcp.cli.schemas import field_of
 from trio_mcp.cli.session import Session, command
+from trio_mcp.extensions.tasks import TaskInfo
 from trio_mcp.wire.closest import closest
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import McpError, ResourceNotFound
@@ -24,8 +25,7 @@ from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import META_SERVER_INFO, NEWEST
 
 
-@command
-async def call(
+async def call_tool(
     session: Session,
     name: Annotated[str, Parameter(help="The tool.")],
     /,
@@ -39,66 +39,50 @@ async def call(
     On a terminal, required arguments that are missing are asked for, and so is what the server
     wants to know meanwhile.
     """
-    return await call_tool(session, name, arguments, as_task=task)
-
-
-@command
-async def read(
-    session: Session, uri: Annotated[str, Parameter(help="The URI of the resource.")], /
-) -> int:
-    """Read a resource. What is not text goes to a file or a pipe as it is."""
-    return await read_resource(session, uri)
-
-
-@command
-async def prompt(
-    session: Session,
-    name: Annotated[str, Parameter(help="The prompt.")],
-    /,
-    *arguments: Annotated[str, Parameter(help="KEY=VALUE.")],
-) -> int:
-    """Have a prompt written."""
-    return await get_prompt(session, name, arguments)
-
-
-# -- what is done ------------------------------------------------------------------------
-
-
-async def call_tool(
-    session: Session,
-    name: str,
-    words: Sequence[str],
-    *,
-    end_line: bool = False,
-    as_task: bool = False,
-) -> int:
-    """Call a tool and show its result, on lines of its own if need be; return the exit status.
-
-    Where the server makes a task of it, that may be left alone; then its id is shown.
-    """
     tool = session.tool(name)
-    given = parse_arguments(words, tool.input_schema)
-    arguments = await ask_for_missing(session, given, field_of(tool.input_schema))
-    check_arguments(tool, arguments)
-    params: dict[str, Json] = {"name": name, "arguments": arguments}
-    async with doing(session, f"tool {name!r}") as bar:
-        if as_task:
-            wire = await start_task(session, name, arguments)
+    given = parse_arguments(arguments, tool.input_schema)
+    complete = await ask_for_missing(session, given, field_of(tool.input_schema))
+    check_arguments(tool, complete)
+    params: dict[str, Json] = {"name": name, "arguments": complete}
+    async with _doing(session, f"tool {name!r}") as bar:
+        if task:
+            wire = await _start_task(session, name, complete)
         else:
             wire = await session.client.request(
                 "tools/call", params, timeout=session.timeout, on_progress=bar.update
             )
-    if wire is None:
-        return OK
-    return await show_call(session, name, wire, end_line=end_line)
+    return OK if wire is None else await _show_call(session, name, wire)
 
 
-async def start_task(
+@command
+async def tasks(
+    session: Session,
+    action: Annotated[
+        Literal["get", "result", "cancel"],
+        Parameter(help="Say how it is, wait for its result, or end it."),
+    ],
+    id: Annotated[str, Parameter(help="The task's ID.")],
+    /,
+) -> int:
+    """See to a task that was started with `call --task`.
+
+    While it is waited for, what it asks is asked here.
+    """
+    _check_tasks(session)
+    ours = session.tasks
+    async with _doing(session, f"task {id}"):
+        if action == "result":
+            return await _show_call(session, id, (await ours.wait(id)).final())
+        if action == "cancel":
+            await ours.cancel(id)
+        _show_task(session, await ours.get(id))
+    return OK
+
+
+async def _start_task(
     session: Session, name: str, arguments: dict[str, Json]
 ) -> dict[str, Json] | None:
-    """Call a tool, and show the id of the task; or return the result if there is none."""
-    if TASKS not in session.client.extensions:
-        raise Failure("the server has no tasks; leave out --task")
+    _check_tasks(session, "; leave out --task")
     started = await session.tasks.start(name, arguments)
     if not started.id:
         session.screen.note(f"trio-mcp: tool {name!r} is no task; this is its result")
@@ -110,10 +94,12 @@ async def start_task(
     return None
 
 
-async def show_call(
-    session: Session, name: str, wire: dict[str, Json], *, end_line: bool = False
-) -> int:
-    """Show the result of a tool; return the exit status."""
+def _check_tasks(session: Session, advice: str = "") -> None:
+    if TASKS not in session.client.extensions:
+        raise Failure(f"the server has no tasks{advice}")
+
+
+async def _show_call(session: Session, name: str, wire: dict[str, Json]) -> int:
     result = _part(wire, "content", "structuredContent")
     result["isError"] = failed = wire.get("isError") is True
     if failed:
@@ -124,13 +110,15 @@ async def show_call(
         said = words_of(result).removeprefix(f"Tool {name} failed: ") or "it does not say why"
         session.screen.note(f"trio-mcp: tool {name!r} failed: {one_line(said)}", "red")
     else:
-        show_result(session.screen, result, end_line=end_line)
+        show_result(session.screen, result)
     return FAILED if failed else OK
 
 
-async def read_resource(session: Session, uri: str, *, end_line: bool = False) -> int:
-    """Read a resource and show it, on lines of its own if need be; return the exit status."""
-    async with doing(session, f"resource {uri}") as bar:
+async def read_resource(
+    session: Session, uri: Annotated[str, Parameter(help="The URI of the resource.")], /
+) -> int:
+    """Read a resource. What is not text goes to a file or a pipe as it is."""
+    async with _doing(session, f"resource {uri}") as bar:
         try:
             found = await session.client.read_resource(uri, on_progress=bar.update)
         except ResourceNotFound:
@@ -142,43 +130,57 @@ async def read_resource(session: Session, uri: str, *, end_line: bool = False) -
             if meant is None:
                 raise
             raise Failure(f"there is no resource {uri}; did you mean {meant}?") from None
-    pieces = [_piece(each) for each in found.contents]
+    pieces: list[Json] = [to_wire(piece, NEWEST) for piece in found.contents]
     if session.screen.as_json:
         session.screen.json({"contents": pieces})
     else:
-        show_contents(session.screen, pieces, end_line=end_line)
+        show_contents(session.screen, pieces)
     return OK
 
 
-async def get_prompt(session: Session, name: str, words: Sequence[str]) -> int:
-    """Have a prompt written and show it; return the exit status."""
+async def get_prompt(
+    session: Session,
+    name: Annotated[str, Parameter(help="The prompt.")],
+    /,
+    *arguments: Annotated[str, Parameter(help="KEY=VALUE.")],
+) -> int:
+    """Have a prompt written."""
     whole = prompt_field(await find_prompt(session, name))
-    arguments = await ask_for_missing(session, parse_texts(words), whole)
-    absent = [each for each in whole.required if each not in arguments]
+    complete = await ask_for_missing(session, parse_texts(arguments), whole)
+    absent = [name for name in whole.required if name not in complete]
     if absent:
         takes = prompt_signature(whole)
         raise Failure(f"prompt {name!r} needs {', '.join(absent)}; it takes: {takes}")
-    params: dict[str, Json] = {"name": name, "arguments": arguments}
-    async with doing(session, f"prompt {name!r}") as bar:
+    params: dict[str, Json] = {"name": name, "arguments": complete}
+    async with _doing(session, f"prompt {name!r}") as bar:
         wire = await session.client.request("prompts/get", params, on_progress=bar.update)
     messages = wire.get("messages")
     if session.screen.as_json:
         session.screen.json(_part(wire, "description", "messages"))
         return OK
-    for each in messages if isinstance(messages, list) else []:
-        if isinstance(each, dict):
-            session.screen.heading(f"{each.get('role')}:")
-            session.screen.text(in_words(each.get("content")))
+    for message in messages if isinstance(messages, list) else []:
+        if isinstance(message, dict):
+            session.screen.heading(f"{message.get('role')}:")
+            session.screen.text(in_words(message.get("content")))
     return OK
 
 
-@asynccontextmanager
-async def doing(session: Session, what: str) -> AsyncIterator[ProgressBar]:
-    """Show how far something is; and if it fails, where, and which capability we lack for it.
+call = command(call_tool)
+read = command(read_resource)
+prompt = command(get_prompt)
 
-    Raises:
-        Failure: We lack a capability.
-    """
+
+def _show_task(session: Session, task: TaskInfo) -> None:
+    if session.screen.as_json:
+        shown = {"taskId": task.id, "status": task.status, "statusMessage": task.message}
+        session.screen.json({key: value for key, value in shown.items() if value is not None})
+    else:
+        session.screen.text(": ".join(filter(None, (task.status, task.message))))
+
+
+@asynccontextmanager
+async def _doing(session: Session, what: str) -> AsyncIterator[ProgressBar]:
+    """Show progress; a failure says what failed, and what to do about a missing capability."""
     with session.progress() as bar:
         try:
             yield bar
@@ -191,14 +193,9 @@ async def doing(session: Session, what: str) -> AsyncIterator[ProgressBar]:
 
 
 def _part(wire: dict[str, Json], *keys: str) -> dict[str, Json]:
-    """Some keys of a result, and `_meta` if it says more than who the server is."""
+    """Keep some keys of a result, and `_meta` if it says more than who the server is."""
     part = {key: wire[key] for key in keys if key in wire}
     meta: Json = wire.get("_meta")
     said = meta if isinstance(meta, dict) else {}
     rest = {key: each for key, each in said.items() if key != META_SERVER_INFO}
     return {**part, "_meta": rest} if rest else part
-
-
-def _piece(contents: object) -> dict[str, Json]:
-    wire: dict[str, Json] = to_wire(contents, NEWEST)
-    return wire

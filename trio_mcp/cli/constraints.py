@@ -1,4 +1,4 @@
-"""What a JSON Schema demands of a value beyond its type, in words that complete "must be"."""
+"""What a JSON Schema demands of a value beyond its type, worded to follow "must be"."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from trio_mcp.cli.schemas import Field, Schema
 from trio_mcp.schema.sentences import expectation
 from trio_mcp.wire.jsonrpc import Json
 
-_MOST_DEPTH: Final = 3
+_MAX_DEPTH: Final = 3
 
 
 def constraints_of(field: Field) -> str:
-    """Say what is demanded; an empty text if nothing is, and nothing of what cannot be read."""
-    found = [said for each in field.parts for said in _demands(each)]
-    if field.depth <= _MOST_DEPTH:
+    found = [said for part in field.parts for said in _demands(part)]
+    if field.depth <= _MAX_DEPTH:
         items = constraints_of(field.items)
         found += [f"each {items}"] if items else []
     return "; ".join(dict.fromkeys(found))
@@ -39,7 +38,7 @@ def _demands(schema: Schema) -> Iterator[str]:
 def _range(
     schema: Schema, lowest: str, highest: str, noun: str, plural: str | None = None
 ) -> Iterator[str]:
-    """Two bounds in one go: `1 to 5 items`."""
+    """Describe two bounds together: `1 to 5 items`."""
     low, high = (
         bound if _is_number(bound) else None for bound in map(schema.get, (lowest, highest))
     )
@@ -65,7 +64,7 @@ def _is_text(value: Json) -> bool:
 
 
 def _format(name: str) -> str:
-    """A format by its description, with an example; or by its name, if it is not well known."""
+    """Describe a format with an example, or name one that is not well known."""
     words = expectation({"type": "string", "format": name})
     return f"of format {name}" if words == expectation({"type": "string"}) else words
 
@@ -77,4 +76,4 @@ _OTHERS: Final[dict[str, tuple[Callable[[Json], bool], Callable[[Json], str]]]] 
     "contentEncoding": (_is_text, lambda value: f"encoded as {value}"),
     "uniqueItems": (lambda value: value is True, lambda value: "all different"),
 }
-"""By keyword, whether a value of it is understood, and what it demands."""
+"""By keyword, whether its value is understood, and what it demands."""

@@ -1,7 +1,6 @@
-"""What tools, resources and prompts give, shown to a person.
+"""Showing the results of tools, resources and prompts.
 
-Blocks are taken as they came over the wire: a server that sends something of its own gets it shown
-as JSON, instead of an error.
+Blocks are used as received: unknown ones are shown as JSON, instead of an error.
 """
 
 from __future__ import annotations
@@ -15,18 +14,14 @@ from trio_mcp.cli.screen import Screen, to_json
 from trio_mcp.wire.jsonrpc import Json
 
 
-def show_result(screen: Screen, result: dict[str, Json], *, end_line: bool = False) -> None:
-    """Show the result of a tool. One that is nothing but bytes goes to a file or pipe as they are.
-
-    Args:
-        screen: Where it is shown.
-        result: The result.
-        end_line: Something else follows, so the last line is ended if it is not.
-    """
-    blocks = result.get("content")
-    blocks = blocks if isinstance(blocks, list) else []
+def show_result(screen: Screen, result: dict[str, Json]) -> None:
+    """Show the result of a tool; bytes go to a file or a pipe as they are."""
+    blocks = _blocks(result)
     structured = result.get("structuredContent")
-    text = _only_text(blocks)
+    text = None
+    match blocks:
+        case [{"type": "text", "text": str(only)}]:
+            text = only
     value = None if text is None else _read(text)
     if structured is None and isinstance(value, dict | list) and screen.is_terminal:
         structured = value
@@ -38,22 +33,19 @@ def show_result(screen: Screen, result: dict[str, Json], *, end_line: bool = Fal
         structured = None
     data = _bytes_of(blocks[0]) if len(blocks) == 1 and structured is None else None
     if data is not None and not screen.is_terminal:
-        screen.bytes(data + b"\n" if end_line else data)
+        screen.bytes(data + b"\n" if screen.ends_lines else data)
         return
-    for each in blocks:
-        screen.text(in_words(each))
+    for block in blocks:
+        screen.text(in_words(block))
     if structured is not None:
         screen.json(structured)
 
 
 def words_of(result: dict[str, Json]) -> str:
-    """The text of a result's blocks."""
-    blocks = result.get("content")
-    return "\n".join(map(in_words, blocks if isinstance(blocks, list) else []))
+    return "\n".join(map(in_words, _blocks(result)))
 
 
 def in_words(block: Json) -> str:
-    """Write a content block as text."""
     match block:
         case {"type": "text", "text": str(text)} | {"type": "resource", "resource": {"text": text}}:
             return str(text)
@@ -67,14 +59,8 @@ def in_words(block: Json) -> str:
     return to_json(block)
 
 
-def show_contents(screen: Screen, pieces: list[Json], *, end_line: bool = False) -> None:
-    """Show what a resource holds. Bytes go to a file or a pipe as they are.
-
-    Args:
-        screen: Where it is shown.
-        pieces: What the resource holds.
-        end_line: Something else follows, so the last line is ended if it is not.
-    """
+def show_contents(screen: Screen, pieces: list[Json]) -> None:
+    """Show the contents of a resource; bytes go to a file or a pipe as they are."""
     ended = True
     for piece in pieces:
         text = piece.get("text") if isinstance(piece, dict) else None
@@ -88,20 +74,16 @@ def show_contents(screen: Screen, pieces: list[Json], *, end_line: bool = False)
         elif data is not None:
             screen.bytes(data)
             ended = data.endswith(b"\n")
-    if end_line and not ended:
+    if screen.ends_lines and not ended:
         screen.out.file.write("\n")
 
 
-def _only_text(blocks: list[Json]) -> str | None:
-    """The text of the only block, if it is one."""
-    match blocks:
-        case [{"type": "text", "text": str(text)}]:
-            return text
-    return None
+def _blocks(result: dict[str, Json]) -> list[Json]:
+    blocks = result.get("content")
+    return blocks if isinstance(blocks, list) else []
 
 
 def _read(text: str) -> Json:
-    """What a text says as JSON, or else itself."""
     try:
         return json_of(text)
     except (ValueError, RecursionError):
@@ -109,10 +91,10 @@ def _read(text: str) -> Json:
 
 
 def _unwrapped(structured: Json) -> list[Json]:
-    """What was made an object because that was demanded: a text or the like, alone in it."""
+    """Return a value that was wrapped in an object because a schema had to be one."""
     if not isinstance(structured, dict) or len(structured) != 1:
         return []
-    return [each for each in structured.values() if not isinstance(each, dict)]
+    return [value for value in structured.values() if not isinstance(value, dict)]
 
 
 def _size_of(data: str) -> str:
@@ -128,7 +110,6 @@ def _piece_in_words(piece: Json) -> str:
 
 
 def _bytes_of(piece: Json) -> bytes | None:
-    """What a piece of a resource, or a block of a result, holds that is no text."""
     if not isinstance(piece, dict):
         return None
     if isinstance(piece.get("resource"), dict):

@@ -1,7 +1,7 @@
-"""What a person is told when a command fails: one line, and what to do about it.
+"""What a command says when it fails: one line, and what to do about it.
 
-Whatever goes wrong ends up here, as an exception. `explain` finds the words for it; the commands
-need none of their own.
+All exceptions are explained here, and not by commands. Any function of the command line may raise
+`Failure`, whose text the person reads, so docstrings name other exceptions only.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ FAILED: Final = 1
 USAGE: Final = 2
 INTERRUPTED: Final = 130
 
-DEBUG_VARIABLE: Final = "TRIO_MCP_DEBUG"
-"""The variable of the environment that asks for tracebacks."""
+_DEBUG: Final = "TRIO_MCP_DEBUG"
+"""The environment variable that turns tracebacks on."""
 
-_MOST_CHARACTERS: Final = 1000
+_MAX_CHARACTERS: Final = 1000
+_MAX_COMPARED: Final = 1000
+"""Characters by which the end of old stderr is found in the new."""
 _NPM: Final = re.compile(r"npm (?:error|ERR!)(?: \d+)? ((?!code|errno|syscall|path)\S.*)")
 _OURS: Final = "trio-mcp: "
-"""How every error of this command line begins."""
+"""The prefix of all errors."""
 
 
 class Failure(Exception):
@@ -49,7 +51,7 @@ class Usage(Failure):
 
 
 class Interrupted(Exception):
-    """The person has had enough, or the system has."""
+    """A signal ended the command."""
 
     def __init__(self, status: int = INTERRUPTED) -> None:
         super().__init__(status)
@@ -57,17 +59,12 @@ class Interrupted(Exception):
 
 
 def require(package: str, what: str, *extras: str) -> None:
-    """Make sure that a package is there that extras bring beside those of the command line.
-
-    Raises:
-        Failure: It is missing; the message says what to install.
-    """
     if find_spec(package) is None:
         raise Failure(advice(what, "cli", *extras))
 
 
 def report(error: BaseException) -> int:
-    """Tell why a command failed, in one line on stderr, and return its exit status."""
+    """Print why a command failed, in one line on stderr; return its exit status."""
     cause = cause_of(error)
     if isinstance(cause, Interrupted):
         return cause.status
@@ -76,59 +73,53 @@ def report(error: BaseException) -> int:
     if isinstance(cause, BrokenPipeError):
         _forget_stdout()
         return FAILED
-    if os.environ.get(DEBUG_VARIABLE):
+    if os.environ.get(_DEBUG):
         traceback.print_exception(error)
     print(f"{_OURS}{one_line(explain(cause))}", file=sys.stderr)
     return cause.status if isinstance(cause, Failure) else FAILED
 
 
 def explain(error: BaseException) -> str:
-    """Say what went wrong, and what to do about it."""
     for kind in type(error).__mro__:
         words = _WORDS.get(kind.__name__)
         if words is not None:
             return words.format(error=error) if isinstance(words, str) else words(error)
-    return f"{brief(error)} (set {DEBUG_VARIABLE}=1 to see where)"
+    return f"{brief(error)} (set {_DEBUG}=1 to see where)"
 
 
 def brief(error: BaseException) -> str:
-    """Name an exception and what it says, but for the place that `place_of` tells."""
-    if isinstance(error, SystemExit):
-        return _exit(error)
+    """Return an exception's name and message, without its place (`place_of`)."""
+    if isinstance(error, SystemExit):  # what Python makes of its argument
+        is_status = error.code is None or isinstance(error.code, int)
+        return f"it exited with status {error.code or 0 if is_status else f'1: {error.code}'}"
     said = (error.msg if isinstance(error, SyntaxError) else str(error)).strip()
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
-def _exit(error: SystemExit) -> str:
-    """Say of `sys.exit` what Python makes of its argument."""
-    code = error.code
-    if code is None or isinstance(code, int):
-        return f"it exited with status {code or 0}"
-    return f"it exited with status 1: {code}"
-
-
 def located(what: str, error: BaseException) -> str:
-    """Say of what failed in a person's own code how, where, and how to see more of it."""
+    """Describe a failure in a person's own code: what, where, and how to see more."""
     cause = cause_of(error)
     where = place_of(cause) or place_of(error)
     place = f" ({where})" if where else ""
-    return f"{what}: {brief(cause)}{place}; {DEBUG_VARIABLE}=1 shows the whole traceback"
+    return f"{what}: {brief(cause)}{place}; {_DEBUG}=1 shows the whole traceback"
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """Find what matters most in an exception group; any other exception is that itself."""
+    """Return the most important exception of a group, or the exception itself."""
     return next(_leaves(error))
 
 
-def one_line(text: str, most: int = _MOST_CHARACTERS) -> str:
-    """Write a text as one line, not too long, that no terminal takes for anything but text."""
-    begun = text[: 10 * most]
-    line = " ".join("".join(each if each.isprintable() else " " for each in begun).split())
-    return line if len(line) <= most else f"{line[:most]}…"
+def one_line(text: str, limit: int = _MAX_CHARACTERS) -> str:
+    begun = text[: 10 * limit]
+    line = " ".join("".join(char if char.isprintable() else " " for char in begun).split())
+    return line if len(line) <= limit else f"{line[:limit]}…"
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def missing(noun: str, name: str, known: list[str], *, of: str = "the server") -> str:
-    """Say that there is no such thing, and what there is instead."""
     if not known:
         return f"{of} has no {noun} {name!r}: it has none at all"
     meant = did_you_mean(name, known) or f"; it has: {', '.join(known)}"
@@ -136,47 +127,42 @@ def missing(noun: str, name: str, known: list[str], *, of: str = "the server") -
 
 
 def no_option(word: str) -> str:
-    """Say that there is no such option, where an argument of a tool may have been meant."""
     return f"there is no option {word}; arguments are written KEY=VALUE (--help tells more)"
 
 
 def place_of(error: BaseException) -> str:
-    """Say in which line of whose code an exception was raised, as far as that is known."""
+    """Return file and line where an exception was raised in a person's own code, if known."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if _is_own(each.filename)]
-    return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    own = next((frame for frame in frames if _is_own(frame.filename)), None)
+    return f"{own.filename}, line {own.lineno}" if own else ""
 
 
 def _is_own(filename: str) -> bool:
-    """Whether a file is a person's own: no library's, neither ours nor Python's."""
     path = Path(filename)
     libraries = (Path(__file__).parents[1], Path(os.__file__).parent)
     return (
         path.is_file()
         and "site-packages" not in path.parts
-        and not any(each in path.parents for each in libraries)
+        and not any(library in path.parents for library in libraries)
     )
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions in a group, an interruption first."""
     if not isinstance(error, BaseExceptionGroup):
         yield error
         return
-    for each in error.split((KeyboardInterrupt, Interrupted)):
-        if each is not None:
-            for one in each.exceptions:
+    for part in error.split((KeyboardInterrupt, Interrupted)):
+        if part is not None:
+            for one in part.exceptions:
                 yield from _leaves(one)
 
 
 def _forget_stdout() -> None:
-    """Nobody reads stdout any more; keep Python from complaining about that at its exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 1)
-    finally:
-        os.close(nowhere)
+    """Keep Python from complaining at exit that stdout has no reader."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
 
 
 # -- the words ---------------------------------------------------------------------------
@@ -198,7 +184,7 @@ def _closed(error: errors.PipeClosed) -> str:
 
 
 def last_words(stderr: str) -> str:
-    """Find the line on a server's stderr that tells best why it failed."""
+    """Return the line of a server's stderr that best says why it failed."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith(_OURS)]
     if ours:  # a server of ours says best itself what is wrong
@@ -210,15 +196,18 @@ def last_words(stderr: str) -> str:
     return (telling or lines or [""])[-1]
 
 
+def new_part(stderr: str, before: str) -> str:
+    """Return what was added to a server's stderr, of which only the end is kept."""
+    return stderr.rpartition(before[-_MAX_COMPARED:])[2] if before else stderr
+
+
 def way_out_of(error: McpError) -> str | None:
-    """What to do about a capability that we have not declared; `None` for any other error."""
+    """Say what to do about a capability that we lack; `None` for any other error."""
     if error.code != MISSING_CLIENT_CAPABILITY and "capability" not in error.message:
         return None
     wanted = f"{error.message} {error.data}".lower()
-    for capability, way_out in _CAPABILITIES.items():
-        if capability in wanted:
-            return way_out
-    return "this command line does not have it"
+    found = (way_out for capability, way_out in _CAPABILITIES.items() if capability in wanted)
+    return next(found, "this command line does not have it")
 
 
 _CAPABILITIES: Final = {
@@ -230,26 +219,18 @@ _CAPABILITIES: Final = {
 
 def _refused(error: McpError) -> str:
     way_out = way_out_of(error)
-    if way_out is not None:
-        return f"{error.message} ({way_out})"
-    return f"the server answered with an error: {error}"
+    said = f"the server answered with an error: {error}"
+    return said if way_out is None else f"{error.message} ({way_out})"
 
 
 def _unauthorized(error: errors.Unauthorized) -> str:
-    if find_spec("joserfc") is None:
-        more = advice("logging in", "cli", "auth")
-        return f"{error} (--token-env VARIABLE passes a token; {more})"
-    return f"{error} (--token-env VARIABLE passes a token)"
+    more = "" if find_spec("joserfc") else f"; {advice('logging in', 'cli', 'auth')}"
+    return f"{error} (--token-env VARIABLE passes a token{more})"
 
 
 def _system(error: OSError) -> str:
-    if error.filename is None or error.strerror is None:
-        return str(error)
-    return f"{error.filename}: {error.strerror}"
-
-
-def _lifespan(error: errors.LifespanError) -> str:
-    return located("the server's lifespan failed", error.__cause__ or error)
+    named = error.filename is not None and error.strerror is not None
+    return f"{error.filename}: {error.strerror}" if named else str(error)
 
 
 _WORDS: Final[dict[str, str | Callable[[Any], str]]] = {
@@ -261,7 +242,9 @@ _WORDS: Final[dict[str, str | Callable[[Any], str]]] = {
     "PipeClosed": _closed,
     "CallTimeout": "{error.what}: no answer within {error.seconds:g} s "
     "(--timeout SECONDS waits longer)",
-    "LifespanError": _lifespan,
+    "LifespanError": lambda error: located(
+        "the server's lifespan failed", error.__cause__ or error
+    ),
     "McpError": _refused,
     "ResourceNotFound": "there is no resource {error} (`trio-mcp resources` shows what there is)",
     "ProtocolError": "{error} (`trio-mcp doctor` examines a server)",
@@ -271,4 +254,4 @@ _WORDS: Final[dict[str, str | Callable[[Any], str]]] = {
     "SchemaError": "{error}",
     "OSError": _system,
 }
-"""What to say of an exception: a text in which it stands as `error`, or what makes the text."""
+"""The words for an exception: a template with `error`, or a function."""

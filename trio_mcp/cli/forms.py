@@ -8,7 +8,7 @@ from typing import Final
 from trio_mcp.cli.prompter import Prompter
 from trio_mcp.cli.schemas import Field, Schema, text_of
 from trio_mcp.schema import SchemaError, compile_validator
-from trio_mcp.schema.form_fields import form_field, missed_format
+from trio_mcp.schema.forms import form_field, missed_format
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import NEWEST
 
@@ -21,15 +21,8 @@ async def ask_for(
 ) -> Json:
     """Ask for the value of one property until it fits; for an object, property by property.
 
-    Args:
-        prompter: Who asks.
-        name: The property.
-        field: What it can be.
-        required: Whether it must be given.
-        within: The names of the objects that it is within, each with a dot behind it.
-
     Returns:
-        The value; `None` if it was left out, which only what is not required can be.
+        The value; `None` if an optional one was left out.
 
     Raises:
         NoAnswer: The person ended the input.
@@ -37,8 +30,11 @@ async def ask_for(
     describe(prompter, field)
     label = f"{within}{name}"
     if field.is_form:
-        if not required and not await _is_wanted(prompter, label):
-            return None
+        if not required:
+            wanted = f"{label} (optional), {_YES_OR_NO}: "
+            said = await prompter.ask(wanted, default="no", choices=_BOTH)
+            if not said.lower().startswith("y"):
+                return None
         return await ask_for_all(prompter, field.object or field, within=f"{label}.")
     problem_with = _check(name, field, required=required)
     label = f"{label} ({_kind(field)}{'' if required else ', optional'}): "
@@ -57,11 +53,7 @@ async def ask_for(
 
 
 async def ask_for_all(prompter: Prompter, whole: Field, *, within: str = "") -> dict[str, Json]:
-    """Ask for all properties of an object, one by one.
-
-    Raises:
-        NoAnswer: The person ended the input.
-    """
+    """Ask for all properties of an object, one by one (raises as `ask_for`)."""
     values = {
         name: await ask_for(prompter, name, each, required=name in whole.required, within=within)
         for name, each in whole.properties.items()
@@ -69,20 +61,14 @@ async def ask_for_all(prompter: Prompter, whole: Field, *, within: str = "") -> 
     return {name: value for name, value in values.items() if value is not None}
 
 
-async def _is_wanted(prompter: Prompter, label: str) -> bool:
-    said = await prompter.ask(f"{label} (optional), {_YES_OR_NO}: ", default="no", choices=_BOTH)
-    return said.lower().startswith("y")
-
-
 def describe(prompter: Prompter, field: Field) -> None:
-    """Say what a property is for."""
     for key in ("title", "description"):
         if isinstance(field.own.get(key), str):
             prompter.screen.note(field.own[key])
 
 
 def _check(name: str, field: Field, *, required: bool) -> Callable[[Json], str | None]:
-    """What says what is wrong with one property's value; nothing, if its schema is no good."""
+    """Make a validator of one property's value; it accepts all if the schema is broken."""
     kept = ("$defs", "definitions", "$schema")
     whole: Schema = {
         **{key: field.root[key] for key in kept if key in field.root},
@@ -98,12 +84,12 @@ def _check(name: str, field: Field, *, required: bool) -> Callable[[Json], str |
 
 
 def _missed_format(name: str, field: Field, value: Json) -> str | None:
-    """Say that a text is not of its format; the schema alone does not demand that."""
+    """Check the format, which the schema alone does not demand."""
     if name not in value:
         return None
     try:
         expected = missed_format(form_field(field.schema, NEWEST), value[name])
-    except SchemaError:  # it is no field of a form, so nobody says what its format means
+    except SchemaError:  # it is no field of a form, so its format has no meaning
         return None
     return None if expected is None else f"Answer {name!r} must be {expected}."
 
@@ -113,14 +99,13 @@ def _wants_yes_or_no(field: Field) -> bool:
 
 
 def _offered(field: Field) -> list[str]:
-    """The texts to choose from: titles, where there are some."""
+    """Return the texts to choose from: titles, where there are some."""
     if _wants_yes_or_no(field):
         return [*_BOTH]
     return [title or text_of(value) for value, title in field.chosen] or field.suggestions
 
 
 def _kind(field: Field) -> str:
-    """Say what is wanted: the choices by their titles, or a type."""
     if _wants_yes_or_no(field):
         return _YES_OR_NO
     if not any(title for _, title in field.chosen):
@@ -129,11 +114,10 @@ def _kind(field: Field) -> str:
 
 
 def _shown(value: Json, field: Field) -> str:
-    """Write a default as a person would type it."""
     if isinstance(value, bool) and _wants_yes_or_no(field):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return ", ".join(_shown(each, field) for each in value)
+        return ", ".join(_shown(item, field) for item in value)
     for choice, title in field.chosen:
         if choice == value and title is not None:
             return title
@@ -141,13 +125,13 @@ def _shown(value: Json, field: Field) -> str:
 
 
 def _value_of(text: str, field: Field) -> Json:
-    """What a text means: one of the choices by its value or title, or a value of some type."""
+    """Convert a text: to a choice by its value or title, or to a value of a type."""
     several = "array" in field.types and not text.startswith("[")
     item = field.items if several else field
     named: dict[str, Json] = {}
     for value, title in item.choices:
         named[text_of(value).casefold()] = value
         named[(title or text_of(value)).casefold()] = value
-    texts = [each.strip() for each in text.split(",")] if several else [text]
-    values = [named.get(each.casefold(), item.typed(each)) for each in texts]
+    texts = [word.strip() for word in text.split(",")] if several else [text]
+    values = [named.get(word.casefold(), item.typed(word)) for word in texts]
     return values if several else values[0]

@@ -1,10 +1,8 @@
-"""Where a server is reached over HTTP, and by whom, as the command line says it.
-
-What contradicts itself is refused here, before anything is imported or opened.
-"""
+"""The options of a server over HTTP. Contradictions are refused before anything is opened."""
 
 from __future__ import annotations
 
+import re
 from math import inf
 from typing import Annotated, Final
 
@@ -14,7 +12,7 @@ from cyclopts import Parameter, validators
 from trio_mcp.cli.failures import Usage
 from trio_mcp.cli.options import as_words
 
-_MOST_MODE: Final = 0o777
+_MODE: Final = re.compile(r"(0o)?0*[0-7]{1,3}")
 _NEEDS: Final = {
     "--unix-socket-mode": "--unix-socket",
     "--tls-key": "--tls-certificate",
@@ -23,7 +21,7 @@ _NEEDS: Final = {
     "--resource": "--issuer",
     "--scope": "--issuer",
 }
-"""Options that mean something only beside another one."""
+"""Options that need another one."""
 
 
 @Parameter(name="*", group="Over HTTP")
@@ -66,45 +64,27 @@ class HttpServerOptions:
     """What several instances share, so that each serves any request: redis://HOST:PORT/0, or a file
     (sqlite:///PATH) on one machine."""
     workers: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None
-    """Serve in that many processes, which are replaced when they die, and anew at SIGHUP."""
+    """Serve in that many processes, which are replaced when they die, and at SIGHUP."""
     explorer: bool = False
     """Let people try the server out on a page at /explorer."""
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the server is to be reached over HTTP at all."""
         return self.http is not None or self.unix_socket is not None
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine reaches it."""
         from trio_mcp.auth.urls import is_loopback
 
         return self.http is None or is_loopback(address(self.http)[0])
 
     def permissions(self) -> int:
-        """The permissions of the Unix socket.
-
-        Raises:
-            Usage: They are none.
-        """
-        try:
-            mode = int(self.unix_socket_mode, 8)
-        except ValueError:
-            mode = -1
-        if not 0 <= mode <= _MOST_MODE:
-            raise Usage(
-                "--unix-socket-mode takes permissions as chmod does, such as 660, "
-                f"not {self.unix_socket_mode!r}"
-            )
-        return mode
+        if _MODE.fullmatch(self.unix_socket_mode):
+            return int(self.unix_socket_mode, 8)
+        wanted = "--unix-socket-mode takes permissions as chmod does, such as 660"
+        raise Usage(f"{wanted}, not {self.unix_socket_mode!r}")
 
     def check(self) -> None:
-        """Make sure that the options go together.
-
-        Raises:
-            Usage: They do not.
-        """
         given = as_words(self)
         if given and not self.is_wanted:
             option = given[0].partition("=")[0]
@@ -118,7 +98,7 @@ class HttpServerOptions:
             raise Usage("--explorer beyond this machine needs --token-env or --issuer")
         if self.http is not None:
             address(self.http)
-        options = {each.partition("=")[0] for each in given}
+        options = {word.partition("=")[0] for word in given}
         for option, needed in _NEEDS.items():
             if option in options and needed not in options:
                 raise Usage(f"{option} does nothing without {needed}")
@@ -126,11 +106,6 @@ class HttpServerOptions:
 
 
 def address(text: str, option: str = "--http") -> tuple[str, int]:
-    """Understand `HOST:PORT` or `PORT`.
-
-    Raises:
-        Usage: It is neither.
-    """
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not int(port) < 65536:
         raise Usage(f"{option} takes HOST:PORT or PORT, such as 127.0.0.1:8000, not {text!r}")

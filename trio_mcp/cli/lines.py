@@ -1,22 +1,21 @@
-"""The lines of a stream, one by one."""
+"""Reading the lines of a stream."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Final
 
 import trio
 
 from trio_mcp.peer.lines import StreamLines
 from trio_mcp.wire.limits import Limits
 
+_LIMIT: Final = Limits().max_message_bytes
 
-async def lines_of(stream: trio.abc.Stream) -> AsyncIterator[bytes]:
-    """Read lines until there are no more; one that is too long for any message is left out.
 
-    Args:
-        stream: Where they come from. One that breaks has ended.
-    """
-    lines = StreamLines(stream, Limits().max_message_bytes)
+async def lines_of(stream: trio.abc.Stream, limit: int = _LIMIT) -> AsyncIterator[bytes]:
+    """Read lines until the stream ends or breaks; skip those too long for a message."""
+    lines = StreamLines(stream, limit)
     try:
         while frames := await lines.receive():
             for frame in frames:

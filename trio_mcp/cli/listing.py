@@ -14,8 +14,8 @@ from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.session import Session, command
 from trio_mcp.wire.jsonrpc import Json
 
-_MOST_CHOICES: Final = 100
-"""Choices of an argument that are shown where one tool is shown in full."""
+_MAX_CHOICES: Final = 100
+"""The most choices that are shown of one tool's argument."""
 
 
 async def show_tools(
@@ -32,9 +32,9 @@ async def show_tools(
         else:
             _show_tool(screen, tool)
         return
-    found = [each.details for each in session.client.tools.values()]
+    found = [tool.details for tool in session.client.tools.values()]
     rows = [
-        (each["name"], field_of(each["inputSchema"]).signature(), _prose(each)) for each in found
+        (tool["name"], field_of(tool["inputSchema"]).signature(), _prose(tool)) for tool in found
     ]
     _show_all(screen, {"tools": found}, ("Tool", "Arguments", "What it does"), rows)
 
@@ -46,9 +46,9 @@ async def show_resources(session: Session) -> None:
         "resourceTemplates": await listed(session, "resources/templates/list", "resourceTemplates"),
     }
     rows = [
-        (_text(each, key), _text(each, "mimeType"), _name_and_prose(each))
+        (_text(item, key), _text(item, "mimeType"), _name_and_prose(item))
         for key, several in zip(("uri", "uriTemplate"), found.values(), strict=True)
-        for each in several
+        for item in several
     ]
     _show_all(session.screen, found, ("URI", "Type", "What it is"), rows)
 
@@ -57,7 +57,8 @@ async def show_prompts(session: Session) -> None:
     """Show the prompts of a server."""
     found = await listed(session, "prompts/list", "prompts")
     rows = [
-        (_text(each, "name"), prompt_signature(prompt_field(each)), _prose(each)) for each in found
+        (_text(prompt, "name"), prompt_signature(prompt_field(prompt)), _prose(prompt))
+        for prompt in found
     ]
     _show_all(session.screen, {"prompts": found}, ("Prompt", "Arguments", "What it is for"), rows)
 
@@ -82,38 +83,31 @@ def _show_all(
 
 
 async def listed(session: Session, method: str, key: str) -> list[Json]:
-    """Ask for all pages of a list; there are none if the server does not offer the like."""
+    """List all pages; an empty list if the server lacks the capability."""
     if method.partition("/")[0] not in session.client.capabilities:
         return []
     return await session.client.list_all(method, key)
 
 
 async def names(session: Session, method: str, key: str, name: str = "name") -> list[str]:
-    """The names, or URIs, of what is in a list; what has none is passed over."""
-    found = [_text(each, name) for each in await listed(session, method, key)]
-    return [each for each in found if each]
+    found = [_text(item, name) for item in await listed(session, method, key)]
+    return [text for text in found if text]
 
 
 async def find_prompt(session: Session, name: str) -> dict[str, Json]:
-    """Find a prompt.
-
-    Raises:
-        Failure: There is none of that name.
-    """
     found = await listed(session, "prompts/list", "prompts")
-    for each in found:
-        if isinstance(each, dict) and each.get("name") == name:
-            return each
-    raise Failure(missing("prompt", name, [_text(each, "name") for each in found]))
+    for prompt in found:
+        if isinstance(prompt, dict) and prompt.get("name") == name:
+            return prompt
+    raise Failure(missing("prompt", name, [_text(prompt, "name") for prompt in found]))
 
 
 def prompt_field(prompt: Json) -> Field:
-    """The arguments of a prompt, as if a schema described them."""
     found = prompt.get("arguments") if isinstance(prompt, dict) else None
     named = {
-        _text(each, "name"): each
-        for each in (found if isinstance(found, list) else [])
-        if isinstance(each, dict)
+        _text(argument, "name"): argument
+        for argument in (found if isinstance(found, list) else [])
+        if isinstance(argument, dict)
     }
     properties = {
         name: {"type": "string", "description": _text(each, "description")}
@@ -124,8 +118,7 @@ def prompt_field(prompt: Json) -> Field:
 
 
 def prompt_signature(field: Field) -> str:
-    """Write the arguments of a prompt on one line; all of them are texts."""
-    return ", ".join(f"{each}{'' if each in field.required else '?'}" for each in field.properties)
+    return ", ".join(f"{name}{'' if name in field.required else '?'}" for name in field.properties)
 
 
 def _show_tool(screen: Screen, tool: dict[str, Json]) -> None:
@@ -134,20 +127,18 @@ def _show_tool(screen: Screen, tool: dict[str, Json]) -> None:
     for text in (tool.get("title"), tool.get("description")):
         if isinstance(text, str) and text:
             screen.text(text)
-    rows = [_argument_row(whole, name, each) for name, each in whole.properties.items()]
+    rows = []
+    for name, field in whole.properties.items():
+        presence = f"default {field.default}" if field.default else ""
+        presence = "required" if name in whole.required else presence
+        kind = field.in_words(limit=_MAX_CHOICES)
+        rows.append((name, kind, presence, constraints_of(field), _prose(field.schema)))
     if rows:
         screen.table(("Argument", "Type", "", "Must be", "What it is"), rows, empty_columns=False)
     for title, key in (("Hints", "annotations"), ("Result", "outputSchema")):
         if tool.get(key):
             screen.heading(f"{title}:")
             screen.json(tool[key])
-
-
-def _argument_row(whole: Field, name: str, field: Field) -> Sequence[str]:
-    default = f"default {field.default}" if field.default else ""
-    presence = "required" if name in whole.required else default
-    kind = field.in_words(most=_MOST_CHOICES)
-    return name, kind, presence, constraints_of(field), _prose(field.schema)
 
 
 def _text(item: Json, key: str) -> str:

@@ -1,4 +1,4 @@
-"""Where the log of a server goes: to stderr, as text or as one JSON object a line."""
+"""A server's log on stderr, as text or as one JSON object a line."""
 
 import logging
 import sys
@@ -15,10 +15,9 @@ _FIELDS: Final = (
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and what is known of a call."""
+    """Formats a record as JSON; durations are in seconds."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record as JSON; durations are in seconds."""
         entry = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
             "level": record.levelname.lower(),
@@ -42,7 +41,6 @@ class LogOptions:
     """Readable text, or one JSON object a line."""
 
     def configure(self) -> None:
-        """Send the log of this process to stderr."""
         handler = logging.StreamHandler(sys.stderr)
         text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
         handler.setFormatter(JsonFormatter() if self.log_format == "json" else text)

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from trio_mcp.cli.failures import Usage, require
 from trio_mcp.cli.http_options import HttpServerOptions
-from trio_mcp.cli.options import ConnectionOptions, Count, Seconds, secret_from, variables
+from trio_mcp.cli.options import ConnectionOptions, Count, Seconds, pairs, secret_from
 from trio_mcp.cli.serve import RunOptions, run_registry
 from trio_mcp.wire.limits import Limits
 
@@ -46,7 +46,6 @@ class ServiceOptions:
 
 
 _STDIO = HttpServerOptions()
-_SERVICE = ServiceOptions()
 _OPTIONS = RunOptions()
 
 
@@ -54,7 +53,7 @@ def openapi(
     document: Annotated[str, Parameter(help="A file, or a URL, of JSON or YAML.")],
     /,
     *,
-    service: ServiceOptions = _SERVICE,
+    service: ServiceOptions = ServiceOptions(),
     http: HttpServerOptions = _STDIO,
     options: RunOptions = _OPTIONS,
 ) -> int:
@@ -62,15 +61,15 @@ def openapi(
     http.check()
     options.configure()
     require("httpx2", "this", "openapi")
-    from trio_mcp import openapi as registry_of
+    from trio_mcp.compose.openapi import openapi as registry_of
 
-    credentials = variables(service.auth_env)
+    credentials = pairs(service.auth_env)
     auth = {scheme: secret_from(name, "credential") for scheme, name in credentials.items()}
     try:
         registry = registry_of(
             document,
             base_url=service.base_url,
-            variables=variables(service.variable),
+            variables=pairs(service.variable),
             headers=ConnectionOptions(header=service.header).headers(),
             auth=auth,
             only=service.only or None,

@@ -1,8 +1,9 @@
-"""What commands take from the command line: a target, how to reach it, how to write results."""
+"""The options that commands share: a target, how to reach it, how to write results."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 from urllib.parse import urlsplit
 
@@ -29,15 +30,10 @@ TargetWord = Annotated[
     ),
 ]
 STDIN: Final = "-"
-"""The word that stands for a JSON object on stdin."""
+"""The word for a JSON object on stdin."""
 
 
 def _refuse_options(_: object, word: str) -> None:
-    """Let no word through that begins like an option, but for the one that means stdin.
-
-    Raises:
-        Usage: It is such a word.
-    """
     if word.startswith("-") and word != STDIN:
         raise Usage(no_option(word.partition("=")[0]))
 
@@ -93,15 +89,9 @@ class ConnectionOptions:
     """Show what the server writes to stderr."""
 
     def headers(self) -> dict[str, str]:
-        """The headers by name, with the token that is in the environment.
-
-        Raises:
-            Usage: One of them is none, or there are two tokens.
-            Failure: There is no token.
-        """
         found = {}
-        for each in self.header:
-            name, colon, value = each.partition(":")
+        for line in self.header:
+            name, colon, value = line.partition(":")
             if not colon or not name.strip():
                 raise Usage("a header is written 'Name: value'")  # which may be a secret
             found[name.strip()] = value.strip()
@@ -112,28 +102,16 @@ class ConnectionOptions:
         return found
 
     def process_options(self) -> ProcessOptions:
-        """How the server's process is run: in our environment, as any command is."""
         from trio_mcp.transports.process import ProcessOptions
 
         stderr: Literal["forward", "capture"] = "forward" if self.verbose else "capture"
-        return ProcessOptions(env={**os.environ, **variables(self.env)}, stderr=stderr)
+        return ProcessOptions(env={**os.environ, **pairs(self.env)}, stderr=stderr)
 
     def http_options(self, target: Target, screen: Screen) -> HttpOptions:
-        """How a URL is reached, and how we get in there.
-
-        Args:
-            target: The URL.
-            screen: Where the person is told who may have to log in.
-
-        Raises:
-            Usage: There are headers or credentials for what is no URL, or they exclude each other;
-                or the URL leads nowhere.
-            Failure: There is no token, or a package is missing.
-        """
         from trio_mcp.client.http.endpoint import parse_url
         from trio_mcp.client.http.options import HttpOptions
 
-        check_way(target, self.env, **{each: getattr(self, each) for each in _FOR_URLS})
+        check_way(target, self.env, **{name: getattr(self, name) for name in _FOR_URLS})
         if target.url is None:
             return HttpOptions()
         for package in ("httpx2", "httptools"):
@@ -147,21 +125,19 @@ class ConnectionOptions:
             raise Usage(str(error)) from None
 
     def _auth(self, url: str, screen: Screen, *, own: bool) -> httpx2.Auth | None:
-        """How we get in, unless there are credentials of the user's own."""
         if self.client_id is not None:
             if own:
                 raise Usage("--client-id excludes --token-env and --header Authorization")
-            from trio_mcp.cli.login.as_client import as_client
+            from trio_mcp.cli.login.auth import as_client
 
-            variable = self.client_secret_env
-            secret = None if variable is None else secret_from(variable, "secret")
+            secret = self.client_secret_env and secret_from(self.client_secret_env, "secret")
             return as_client(self.client_id, secret, self.client_key, issuer=self.issuer)
-        for each in ("client_secret_env", "client_key", "issuer"):
-            if getattr(self, each) is not None:
-                raise Usage(f"{option_of(each)} does nothing without --client-id")
+        for name in ("client_secret_env", "client_key", "issuer"):
+            if getattr(self, name) is not None:
+                raise Usage(f"{_option_of(name)} does nothing without --client-id")
         if own or "@" in urlsplit(url).netloc:
             return None
-        from trio_mcp.cli.login.way_in import as_person
+        from trio_mcp.cli.login.auth import as_person
 
         return as_person(url, screen)
 
@@ -170,60 +146,44 @@ NO_OPTIONS: Final = ConnectionOptions()
 
 
 def as_words(options: AttrsInstance) -> list[str]:
-    """Write the options that are not what they are by default, for a command line."""
+    """Write the options that differ from their defaults, for a command line."""
     found = []
-    for each in fields(type(options)):
-        value = getattr(options, each.name)
-        if value != each.default:
+    for option in fields(type(options)):
+        value = getattr(options, option.name)
+        if value != option.default:
             several = value if isinstance(value, tuple) else (value,)
-            found += [f"{option_of(each.name)}={one}" for one in several]
+            found += [f"{_option_of(option.name)}={one}" for one in several]
     return found
 
 
 def check_way(target: Target, env: object, **for_url: object) -> None:
-    """Make sure that there are variables for a command only, and the rest for a URL only.
-
-    Args:
-        target: What is reached.
-        env: The variables.
-        **for_url: Options for a URL, the usual one first.
-
-    Raises:
-        Usage: One is given that is for the other.
-    """
+    """Refuse variables for a URL, and the other options for a command."""
     if target.url is not None and env:
-        raise Usage(f"--env is for a command; a URL takes {option_of(next(iter(for_url)))}")
+        raise Usage(f"--env is for a command; a URL takes {_option_of(next(iter(for_url)))}")
     for name, value in for_url.items():
         if target.url is None and value:
-            raise Usage(f"{option_of(name)} is for a URL; a command takes --env")
+            raise Usage(f"{_option_of(name)} is for a URL; a command takes --env")
 
 
-def variables(words: tuple[str, ...]) -> dict[str, str]:
-    """Understand `KEY=VALUE`.
-
-    Raises:
-        Usage: One of them is not written like that.
-    """
+def pairs(
+    words: Iterable[str], refusal: str = "a variable is written KEY=VALUE, not {!r}"
+) -> dict[str, str]:
+    """Parse `KEY=VALUE` words; `refusal` is the message for others."""
     found = {}
-    for each in words:
-        name, equals, value = each.partition("=")
+    for word in words:
+        name, equals, value = word.partition("=")
         if not equals or not name:
-            raise Usage(f"a variable is written KEY=VALUE, not {each!r}")
+            raise Usage(refusal.format(word))
         found[name] = value
     return found
 
 
-def option_of(name: str) -> str:
-    """What an attribute is called on the command line."""
+def _option_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
 def secret_from(variable: str, what: str = "token") -> str:
-    """Find a secret in a variable of the environment: arguments are for all to see.
-
-    Raises:
-        Failure: There is none.
-    """
+    """Read a secret from the environment: arguments are visible to other users."""
     found = os.environ.get(variable, "").strip()
     if not found:
         raise Failure(f"there is no {what} in the variable {variable}; set it and start again")

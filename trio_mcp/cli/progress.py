@@ -1,4 +1,4 @@
-"""A bar on a terminal for a call that reports its progress; elsewhere, nothing."""
+"""A progress bar on a terminal; elsewhere, nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trio_mcp.cli.screen import Screen, harmless
 
 
 class ProgressBar:
-    """The progress of one call. It appears with the first report, and disappears at the end."""
+    """The progress of one call, shown from its first report to its end."""
 
     def __init__(self, screen: Screen) -> None:
         self._task: TaskID | None = None
@@ -33,7 +33,6 @@ class ProgressBar:
         )
 
     def update(self, progress: float, total: float | None, message: str | None) -> None:
-        """Show how far the call is."""
         if self._bar.disable:
             return
         if self._task is None:
@@ -44,7 +43,7 @@ class ProgressBar:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Get out of the way for the length of a block."""
+        """Hide the bar for the length of a block."""
         self.close()
         try:
             yield
@@ -53,6 +52,5 @@ class ProgressBar:
                 self._bar.start()
 
     def close(self) -> None:
-        """Disappear."""
         if self._task is not None:
             self._bar.stop()

@@ -1,8 +1,7 @@
 """Asking the person at the terminal, while everything else goes on.
 
-prompt_toolkit reads the line, in a thread of its own: there it can edit, complete and recall, and
-Ctrl-C is a key like any other. Whoever waits for the line can be cancelled; the thread then puts
-the terminal back in order before anything else happens. Prompts go to stderr, so that stdout holds
+prompt_toolkit reads a line in a thread, where Ctrl-C is a key like any other. When the waiting task
+is cancelled, the thread first restores the terminal. Prompts go to stderr, so that stdout holds
 results only.
 """
 
@@ -35,30 +34,18 @@ class CtrlC(Exception):
 
 
 class Prompt:
-    """Lines that a person types.
-
-    Args:
-        history: What to recall with the arrow keys; by default, nothing.
-        completer: What to suggest at Tab.
-    """
+    """Reads lines that a person types."""
 
     def __init__(self, history: History | None = None, completer: Completer | None = None) -> None:
         self._session: PromptSession[str] = _session(history, completer)
         self._given_up = False
 
     async def read(self, label: str, *, default: str = "", choices: Sequence[str] = ()) -> str:
-        """Read a line.
-
-        Args:
-            label: What stands before it.
-            default: What is there to begin with.
-            choices: What to suggest.
+        """Read a line. If cancelled, it restores the terminal.
 
         Raises:
             NoAnswer: Ctrl-D.
             CtrlC: Ctrl-C.
-
-        Cancelled, it restores the terminal.
         """
         self._given_up = False
 
@@ -117,24 +104,20 @@ def _session(history: History | None, completer: Completer | None) -> PromptSess
 
 
 class Prompter:
-    """One who asks one question after the other, and keeps a progress bar out of the way.
-
-    Args:
-        screen: Where what is asked is shown.
-    """
+    """Asks one question after the other, and keeps a progress bar out of the way."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
         self.turn = trio.Lock()
-        """Held while a person is being asked: there may be several who want to."""
+        """Held while a question is open: several tasks may ask."""
         self.paused: Callable[[], AbstractContextManager[object]] = nullcontext
-        """Makes what is entered while a person is being asked."""
+        """Makes the context of a question."""
         self.occupied = False
-        """Whether the person's turn is to type something else, which a question interrupts."""
+        """Whether the person is typing something else, which a question interrupts."""
         self._prompt: Prompt | None = None
 
     async def ask(self, label: str, *, default: str = "", choices: Sequence[str] = ()) -> str:
-        """Ask for a line. Ctrl-C is what it is anywhere else on the command line.
+        """Ask for a line. Ctrl-C interrupts as anywhere else on the command line.
 
         Raises:
             NoAnswer: Ctrl-D.

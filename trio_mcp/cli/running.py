@@ -1,4 +1,4 @@
-"""Running a command's Trio part, so that Ctrl-C ends it in good order."""
+"""Running a command in Trio, so that Ctrl-C ends it in good order."""
 
 from __future__ import annotations
 
@@ -22,10 +22,6 @@ def run_async(
 ) -> T:
     """Run an asynchronous function. The first SIGINT or SIGTERM cancels it, the second one kills.
 
-    Args:
-        main: What to run.
-        on_interrupt: Called at SIGINT; if it returns true, that has dealt with it.
-
     Raises:
         Interrupted: It was cancelled by a signal.
     """
@@ -47,7 +43,7 @@ async def _interruptible(main: Callable[[], Awaitable[T]], on_interrupt: Callabl
             status = 128 + number
             scope.cancel()
 
-    minded = [each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN]
+    minded = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
     scope = trio.CancelScope()
     with trio.open_signal_receiver(*minded) as signals:
         async with background_task(partial(watch, signals)):

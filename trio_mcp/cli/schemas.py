@@ -1,7 +1,7 @@
-"""JSON Schemas, as far as a person at a command line meets them.
+"""JSON Schemas for a person at a command line.
 
-What can a value be, in a word or two; and which JSON value does a text mean, where the schema says
-what is expected. A `3` is a number only if the schema wants one.
+They describe values in a word or two, and convert texts to the values that the schema expects: a
+`3` is a number only if the schema wants one.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from trio_mcp.wire.jsonrpc import Json
 
 Schema = dict[str, Json]
 
-_MOST_DEPTH: Final = 16
-"""Values within values that are looked at: a schema may hold itself."""
-_MOST_NESTED: Final = 2
-"""Values within values that are told in words."""
-_MOST_CHOICES: Final = 8
-_MOST_PROPERTIES: Final = 20
+_MAX_DEPTH: Final = 16
+"""The deepest level that is looked at: a schema may hold itself."""
+_MAX_NESTED: Final = 2
+"""The deepest level that is described in words."""
+_MAX_CHOICES: Final = 8
+_MAX_PROPERTIES: Final = 20
 _ORDER: Final = ("string", "integer", "number", "boolean", "array", "object", "null")
 _NUMBERS: Final = {"integer", "number"}
 _TYPES: Final[dict[type, str]] = {
@@ -45,10 +45,10 @@ _YES_OR_NO: Final = {
 
 
 def json_of(text: str) -> Json:
-    """Parse JSON; what only Python takes for it is none.
+    """Parse JSON, without the extensions that Python accepts.
 
     Raises:
-        ValueError: It is no JSON.
+        ValueError: It is not JSON.
     """
 
     def refuse(name: str) -> Json:
@@ -62,32 +62,26 @@ def json_of(text: str) -> Json:
 
 
 def text_of(value: Json) -> str:
-    """Write a value as a person would type it where it is expected."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 @frozen(eq=False)
 class Field:
-    """What a schema says of one value.
-
-    Args:
-        schema: The schema. What cannot be read in it says nothing.
-        root: The schema that it stands in, for references.
-        depth: How many values it is within.
-    """
+    """What a schema says of one value; invalid parts are ignored."""
 
     schema: Json
     root: Schema
+    """The whole schema, for references."""
     depth: int = 0
+    """How deeply it is nested."""
 
     @property
     def own(self) -> Schema:
-        """The keywords that stand in the schema itself; none if it is no object."""
         return self.schema if isinstance(self.schema, dict) else {}
 
     @cached_property
     def parts(self) -> list[Schema]:
-        """The schema and those that it consists of, references followed."""
+        """The schema and its subschemas for the same value, with references followed."""
         found: dict[int, Schema] = {}
         waiting = [self.schema]
         while waiting:
@@ -106,10 +100,10 @@ class Field:
 
     @cached_property
     def types(self) -> set[str]:
-        """The JSON types that the value may have; none of them if the schema does not say."""
+        """The JSON types that the value may have; empty if the schema does not say."""
         found: set[str] = {_TYPES[type(value)] for value, _ in self.choices}
-        for each in self.parts:
-            kind = each.get("type")
+        for part in self.parts:
+            kind = part.get("type")
             found |= (
                 {kind} if isinstance(kind, str) else set(kind if isinstance(kind, list) else ())
             )
@@ -117,42 +111,37 @@ class Field:
 
     @cached_property
     def choices(self) -> list[tuple[Json, str | None]]:
-        """The values that the schema enumerates, with their titles; none if it does not."""
         return [
             choice
-            for each in self.parts
-            for choice in zip(_values(each), _titles(each), strict=False)
+            for part in self.parts
+            for choice in zip(_values(part), _titles(part), strict=False)
         ]
 
     @property
     def items(self) -> Field:
-        """An item of the value, if it is an array."""
-        found = (each["items"] for each in self.parts if isinstance(each.get("items"), dict))
+        found = (part["items"] for part in self.parts if isinstance(part.get("items"), dict))
         return self._within(next(found, {}))
 
     @property
     def object(self) -> Field | None:
-        """The same value as an object whose properties are known, if there is such a part."""
-        parts = (Field(each, self.root, self.depth) for each in self.parts)
-        return next((each for each in parts if each.properties), None)
+        """The part of the schema that has properties, if there is one."""
+        parts = (Field(part, self.root, self.depth) for part in self.parts)
+        return next((part for part in parts if part.properties), None)
 
     @cached_property
     def properties(self) -> dict[str, Field]:
-        """The properties of the value by name, if it is an object."""
         found = self.own.get("properties")
         several = found if isinstance(found, dict) else {}
         return {name: self._within(each) for name, each in several.items()}
 
     @cached_property
     def required(self) -> Collection[str]:
-        """The properties that the value must have, if it is an object, in order."""
         found = self.own.get("required")
         named = found if isinstance(found, list) else []
-        return dict.fromkeys(each for each in named if isinstance(each, str)).keys()
+        return dict.fromkeys(name for name in named if isinstance(name, str)).keys()
 
     @property
     def default(self) -> str:
-        """The default, as a person would write it; an empty text if there is none."""
         default = self.own.get("default")
         if default is None:
             return ""
@@ -160,7 +149,7 @@ class Field:
 
     @property
     def is_yes_or_no(self) -> bool:
-        """Whether the value is a boolean and nothing else, so that a person may say yes or no."""
+        """Whether the value is a boolean, so that a person may say yes or no."""
         return self.types - {"null"} == {"boolean"}
 
     @property
@@ -170,46 +159,42 @@ class Field:
 
     @property
     def chosen(self) -> list[tuple[Json, str | None]]:
-        """The values that can be chosen, one or several of them, with their titles."""
+        """The values of which one, or several, can be chosen, with their titles."""
         return self.choices or self.items.choices
 
     @property
     def suggestions(self) -> list[str]:
-        """The texts that mean the values that can be chosen, booleans among them."""
         if not self.chosen and "boolean" in self.types:
             return ["true", "false"]
         return [text_of(value) for value, _ in self.chosen]
 
-    def in_words(self, most: int = _MOST_CHOICES) -> str:
-        """Say what the value can be, in a word or two, with so many of its choices at most."""
+    def in_words(self, limit: int = _MAX_CHOICES) -> str:
+        """Describe the value in a word or two, with this many choices at most."""
         if self.choices:
             shown = [text_of(value) for value, _ in self.choices]
-            return "|".join(shown[:most] + ["…"] * (len(shown) > most))
+            return "|".join(shown[:limit] + ["…"] * (len(shown) > limit))
         named: dict[str, str] = {
-            each: each for each in _ORDER if each in self.types and each != "null"
+            kind: kind for kind in _ORDER if kind in self.types and kind != "null"
         }
-        if self.depth <= _MOST_NESTED:
+        if self.depth <= _MAX_NESTED:
             if "array" in named:
-                named["array"] = f"list of {self.items.in_words(most)}"
+                named["array"] = f"list of {self.items.in_words(limit)}"
             if "object" in named and self.object is not None:
                 named["object"] = f"{{{self.object.signature()}}}"
         return "|".join(named.values()) or "any"
 
     def signature(self) -> str:
-        """Write the properties, the first of them, on one line: `a: number, b?: string = x`."""
+        """Write the first properties on one line: `a: number, b?: string = x`."""
         shown = []
-        for name, each in islice(self.properties.items(), _MOST_PROPERTIES):
+        for name, each in islice(self.properties.items(), _MAX_PROPERTIES):
             mark = "" if name in self.required else "?"
             default = f" = {each.default}" if each.default else ""
             shown.append(f"{name}{mark}: {each.in_words()}{default}")
-        more = ["…"] if len(self.properties) > _MOST_PROPERTIES else []
+        more = ["…"] if len(self.properties) > _MAX_PROPERTIES else []
         return ", ".join(shown + more)
 
     def typed(self, text: str) -> Json:
-        """The JSON value that a text means.
-
-        A text that means nothing of what is expected stays a text, for the validator to say so.
-        """
+        """Convert a text to the JSON value that it means; the validator refuses other texts."""
         kinds = self.types & set(_ORDER)
         try:
             value = json_of(text)
@@ -232,7 +217,7 @@ class Field:
         return text
 
     def collected(self, texts: list[str]) -> Json:
-        """The JSON value that one or more texts mean; several of them are a list.
+        """Convert one or more texts to a JSON value; several of them make a list.
 
         Raises:
             ValueError: There are several, and no list is expected.
@@ -241,14 +226,13 @@ class Field:
             return self.typed(texts[0])
         if self.types and "array" not in self.types:
             raise ValueError("given more than once, but it is no list")
-        return [self.items.typed(each) for each in texts]
+        return [self.items.typed(text) for text in texts]
 
     def _within(self, schema: Json) -> Field:
-        return Field(schema if self.depth < _MOST_DEPTH else {}, self.root, self.depth + 1)
+        return Field(schema if self.depth < _MAX_DEPTH else {}, self.root, self.depth + 1)
 
 
 def field_of(schema: Json) -> Field:
-    """What a whole schema says, such as that of a tool's arguments."""
     return Field(schema, schema if isinstance(schema, dict) else {})
 
 
@@ -260,9 +244,9 @@ def _values(schema: Schema) -> list[Json]:
 
 
 def _titles(schema: Schema) -> Iterator[str | None]:
-    """The titles of the values that a schema enumerates, without end."""
+    """Yield the titles of the enumerated values, and then `None` without end."""
     names = schema.get("enumNames")
-    for each in names if isinstance(names, list) else [schema.get("title")]:
-        yield each if isinstance(each, str) and ("const" in schema or names) else None
+    for title in names if isinstance(names, list) else [schema.get("title")]:
+        yield title if isinstance(title, str) and ("const" in schema or names) else None
     while True:
         yield None

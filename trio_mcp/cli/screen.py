@@ -1,8 +1,8 @@
 """What a person sees: results on stdout, everything else on stderr.
 
-On a terminal there is colour (unless `NO_COLOR` is set) and text is wrapped to its width. Anywhere
-else there is none of both, so that `grep` finds whole lines. What comes from a server is text and
-stays text: on a terminal its control characters are shown as symbols, never obeyed.
+On a terminal there is colour (unless `NO_COLOR` is set) and text is wrapped to its width; elsewhere
+there is neither, so that `grep` finds whole lines. A terminal shows the control characters of
+servers' texts as symbols, and does not obey them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _VISIBLE: Final = {
     **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
     **dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD),
 }
-"""Control characters, those that turn text around among them, and symbols that stand for them."""
+"""Symbols for control characters, including those that reverse text."""
 _LONGEST_CELL: Final = 10_000
-"""Characters that a terminal shows of a cell: to wrap 3 MB takes a quarter of a minute."""
+"""Characters of a cell that a terminal shows: wrapping 3 MB takes 15 s."""
 
 _LONGEST_STYLED: Final = 20_000
-"""Characters of a text that is styled: to do so with 1 MB of JSON takes 6 s."""
+"""Characters of a text that is styled: for 1 MB of JSON that takes 6 s."""
 
 _LEVEL_STYLES: Final[Mapping[str, str]] = {
     "debug": "dim",
@@ -51,51 +51,44 @@ _LEVEL_STYLES: Final[Mapping[str, str]] = {
 
 
 def harmless(text: str) -> str:
-    """Replace the control characters of a text by symbols; newlines and tabs stay."""
+    """Replace control characters by symbols, except newlines and tabs."""
     return text.translate(_VISIBLE)
 
 
 def to_json(value: Json) -> str:
-    """Write a value as JSON for people and programs: indented, and not escaped needlessly."""
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 class Screen:
-    """Where a command writes.
+    """Where a command writes."""
 
-    Args:
-        as_json: Results are written as JSON.
-    """
-
-    def __init__(self, *, as_json: bool = False) -> None:
+    def __init__(self, *, as_json: bool = False, ends_lines: bool = False) -> None:
         self.as_json = as_json
+        self.ends_lines = ends_lines
+        """Whether a result ends with a line break, because something follows it."""
         self.out = _console(stderr=False)
         self.err = _console(stderr=True)
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a person reads the results as they come."""
         return self.out.is_terminal
 
     @property
     def can_ask(self) -> bool:
-        """Whether there is somebody who can be asked."""
         return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
     def show(self, *parts: RenderableType) -> None:
-        """Write something to stdout."""
-        for each in parts:
-            self.out.print(each, soft_wrap=not self.is_terminal)
+        for part in parts:
+            self.out.print(part, soft_wrap=not self.is_terminal)
 
     def text(self, text: str, style: str = "") -> None:
-        """Write text to stdout: on a terminal made harmless, elsewhere just as it is."""
+        """Write text to stdout: made harmless on a terminal, else as it is."""
         if self.is_terminal:
             _write(self.out, text, lambda plain: Text(plain, style=style))
         else:
             self.out.file.write(text if text.endswith("\n") else f"{text}\n")
 
     def json(self, value: Json) -> None:
-        """Write JSON to stdout."""
         text = to_json(value)
         if self.is_terminal:
             _write(self.out, text, lambda plain: JSON(plain, indent=2))
@@ -103,22 +96,19 @@ class Screen:
             self.out.file.write(f"{text}\n")
 
     def bytes(self, data: builtins.bytes) -> None:
-        """Write bytes to stdout, just as they are."""
         self.out.file.flush()
         self.out.file.buffer.write(data)  # type: ignore[attr-defined]
         self.out.file.buffer.flush()  # type: ignore[attr-defined]
 
     def heading(self, text: str) -> None:
-        """Write a line to stdout that says what follows."""
         self.show(Text(harmless(text), style="bold"))
 
     def note(self, text: str, style: str = "dim") -> None:
-        """Write a line to stderr."""
         _write(self.err, text, lambda plain: Text(plain, style=style))
 
     @contextmanager
     def busy(self, doing: str) -> Iterator[None]:
-        """Say on a terminal, for the length of a block, what takes its time."""
+        """Show on a terminal what takes time, for the length of a block."""
         if not self.err.is_terminal:
             yield
             return
@@ -132,13 +122,7 @@ class Screen:
         *,
         empty_columns: bool = True,
     ) -> None:
-        """Write a table to stdout: the first column stands out, the last one is prose.
-
-        Args:
-            headers: What stands above each column.
-            rows: The cells.
-            empty_columns: Columns are shown even if nothing is in them.
-        """
+        """Write a table to stdout; empty columns can be left out."""
         rows = list(rows)
         if not empty_columns:
             kept = [index for index in range(len(headers)) if any(row[index] for row in rows)]
@@ -151,16 +135,16 @@ class Screen:
             header_style="bold",
             padding=(0, 2 if plain else 1, 0, 0),
         )
-        most = None if plain else _LONGEST_CELL
-        first = max(cell_len(harmless(each[0][:most])) for each in [headers, *rows])
+        limit = None if plain else _LONGEST_CELL
+        first = max(cell_len(harmless(row[0][:limit])) for row in [headers, *rows])
         for index, header in enumerate(headers):
             # Names and URIs are for copying: they are cut only where they would leave no room.
             width = min(first, self.out.width * 2 // 3) if index == 0 else None
             style = "cyan" if index == 0 else ""
             table.add_column(header, style=style, overflow="fold", width=width)
         for row in rows:
-            cells = (" ".join(each.split()) if plain else each for each in row)
-            table.add_row(*(Text(harmless(each[:most])) for each in cells))
+            cells = (" ".join(cell.split()) if plain else cell for cell in row)
+            table.add_row(*(Text(harmless(cell[:limit])) for cell in cells))
         if plain:
             with self.out.capture() as captured:
                 self.out.print(table)
@@ -170,14 +154,12 @@ class Screen:
             self.out.print(table)
 
     def log(self, level: str, data: Json, logger: str | None) -> None:
-        """Write a log message of the server to stderr."""
         said = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
         where = f" {logger}" if logger else ""
         self.note(f"{level}{where}: {said}", _LEVEL_STYLES.get(level, ""))
 
 
 def _write(console: Console, text: str, styled: Callable[[str], RenderableType]) -> None:
-    """Write a text made harmless, and styled unless it is too long for that."""
     plain = harmless(text)
     if len(plain) > _LONGEST_STYLED:
         console.file.write(f"{plain}\n")

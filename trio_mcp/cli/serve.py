@@ -46,10 +46,7 @@ class ServerOptions(RunOptions):
     tool_timeout: Seconds = _LIMITS.tool_timeout
     """Seconds that a tool may run, unless it says otherwise itself."""
     reload: bool = False
-    """Start anew whenever a Python file beside the target changes, for development."""
-
-
-_OPTIONS = ServerOptions()
+    """Start again whenever a Python file beside the target changes, for development."""
 
 
 def serve(
@@ -63,7 +60,7 @@ def serve(
     /,
     *,
     http: HttpServerOptions = _STDIO,
-    options: ServerOptions = _OPTIONS,
+    options: ServerOptions = ServerOptions(),
 ) -> int:
     """Serve a registry on stdin and stdout, or over HTTP."""
     place = registry_target(target)
@@ -91,17 +88,11 @@ def serve(
 
 
 def run_registry(registry: Registry, http: HttpServerOptions, limits: Limits) -> int:
-    """Serve a registry where the command line says, to the end; return the exit status."""
     trio.run(server_for(http, limits), registry)
     return OK
 
 
 def server_for(http: HttpServerOptions, limits: Limits) -> Callable[[Registry], Awaitable[None]]:
-    """Make what serves a registry where the command line says, to the end.
-
-    Raises:
-        Failure: A file or package is missing; when it serves, it cannot listen there.
-    """
     if not http.is_wanted:
         return partial(serve_stdio, limits=limits)
     from trio_mcp.cli.serve_http import http_server

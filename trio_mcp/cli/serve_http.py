@@ -1,4 +1,4 @@
-"""The part of `trio-mcp serve` that is over HTTP."""
+"""Serving over HTTP, as the command line says."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from trio_mcp.wire.limits import Limits
 if TYPE_CHECKING:
     import ssl
 
-    from trio_mcp import HttpPolicy, ResourceServer
+    from trio_mcp import HttpPolicy
+    from trio_mcp.auth import ResourceServer
 
 logger = logging.getLogger("trio_mcp.http")
 
@@ -33,7 +34,7 @@ _OPTIONS: Final = {
     "resource": "--resource",
     "scopes": "--scope",
 }
-"""By the names that the library has for them, what the command line calls its options."""
+"""The command line's options, by their names in the library."""
 
 _SOCKET_TROUBLE: Final = {
     errno.EEXIST: "there is a file that is no socket; remove it, or take another path",
@@ -43,11 +44,6 @@ _SOCKET_TROUBLE: Final = {
 
 
 def http_server(where: HttpServerOptions, limits: Limits) -> Callable[[Registry], Awaitable[None]]:
-    """Make what serves a registry over HTTP until SIGINT or SIGTERM.
-
-    Raises:
-        Failure: A file or package is missing; when it serves, it cannot listen there.
-    """
     require("httptools", "HTTP", "http")
     options = {
         **_place(where),
@@ -116,21 +112,15 @@ def _policy(where: HttpServerOptions) -> HttpPolicy:
         )
     except ValueError as error:
         told = str(error)
-        named = next((each for each in _OPTIONS if told.startswith(each)), "")
+        named = next((name for name in _OPTIONS if told.startswith(name)), "")
         raise Usage(_OPTIONS.get(named, "") + told.removeprefix(named)) from None
 
 
 def _resource_server(where: HttpServerOptions) -> ResourceServer | None:
-    """Who may come, if authorization servers decide about that.
-
-    Raises:
-        Failure: A package is missing.
-        ValueError: A URL or a scope is none.
-    """
     if where.resource is None:
         return None
     require("joserfc", "--issuer", "auth")
-    from trio_mcp import ResourceServer
+    from trio_mcp.auth import ResourceServer
 
     return ResourceServer(resource=where.resource, issuers=where.issuer, scopes=where.scope)
 
@@ -142,8 +132,11 @@ def _tls(where: HttpServerOptions) -> ssl.SSLContext | None:
 
     certificate, key = where.tls_certificate, where.tls_key
     for option, file in (("--tls-certificate", certificate), ("--tls-key", key)):
-        if file is not None:
-            _check_readable(option, file)
+        try:  # OpenSSL does not say which file it cannot read
+            if file is not None:
+                open(file, "rb").close()
+        except OSError as error:
+            raise Failure(f"{option}: {file}: {error.strerror}") from None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(certificate, key, password=_no_passphrase)
@@ -155,21 +148,8 @@ def _tls(where: HttpServerOptions) -> ssl.SSLContext | None:
     return context
 
 
-def _check_readable(option: str, file: str) -> None:
-    """Make sure that a file can be read: OpenSSL does not say which one it cannot.
-
-    Raises:
-        Failure: It cannot.
-    """
-    try:
-        with open(file, "rb"):
-            pass
-    except OSError as error:
-        raise Failure(f"{option}: {file}: {error.strerror}") from None
-
-
 def _no_passphrase() -> str:
-    raise Failure("the key of --tls-key has a passphrase, which nobody is asked for; remove it")
+    raise Failure("the key of --tls-key has a passphrase, which is not asked for; remove it")
 
 
 def _cannot_listen(where: HttpServerOptions, error: OSError) -> str:

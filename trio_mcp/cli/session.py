@@ -15,7 +15,7 @@ from attrs import define, field
 
 from trio_mcp import Client, HttpOptions, RemoteTool, connect
 from trio_mcp.cli.elicitation import terminal_handlers
-from trio_mcp.cli.failures import OK, Failure, missing, one_line
+from trio_mcp.cli.failures import OK, Failure, missing, new_part, one_line
 from trio_mcp.cli.options import NO_OPTIONS, AsJson, ConnectionOptions, TargetWord
 from trio_mcp.cli.progress import ProgressBar
 from trio_mcp.cli.prompter import Prompter
@@ -26,14 +26,12 @@ from trio_mcp.errors import PipeClosed, ServerExited
 from trio_mcp.extensions.tasks import TasksClient
 from trio_mcp.wire.limits import Limits
 
-_START_PATIENCE: Final = 60.0
-"""Seconds that a server may take to be there: `npx` and `uvx` may have to download it first."""
-_MOST_COMPARED: Final = 1000
-"""Characters of stderr by which it is known where old ones end."""
+_START_TIMEOUT: Final = 60.0
+"""Seconds that a server may take to start: `npx` and `uvx` may have to download it first."""
 _LAG: Final = 0.05
-"""Seconds by which stderr, a pipe of its own, may come later than the answer that it is about."""
+"""Seconds by which stderr may arrive later than the answer that it is about."""
 _TRACEBACK: Final = re.compile(r"^Traceback \(most recent|^\s+at .*:\d+", re.MULTILINE)
-"""How traces of stacks begin in Python, and are indented in JavaScript and Java."""
+"""How tracebacks begin in Python, and are indented in JavaScript and Java."""
 _THINKING: Final = 3600.0
 """Seconds that a person may think about a question."""
 
@@ -51,45 +49,33 @@ class Session:
     _stderr: str = field(default="", init=False)
 
     def tool(self, name: str) -> RemoteTool:
-        """Find a tool.
-
-        Raises:
-            Failure: There is none of that name.
-        """
         tools = self.client.tools
         if name not in tools:
             raise Failure(missing("tool", name, list(tools)))
         return tools[name]
 
     def forget_stderr(self) -> None:
-        """What the server has written to stderr so far has nothing to do with what comes."""
         self._stderr = self.client.stderr()
 
-    def new_part(self, stderr: str) -> str:
-        """What the server wrote to stderr since it was forgotten."""
-        old = self._stderr[-_MOST_COMPARED:]
-        return stderr.rpartition(old)[2] if old else stderr
-
     async def show_traceback(self) -> None:
-        """Show where the server's code failed, if its stderr tells."""
         await trio.sleep(_LAG)
-        said = self.new_part(self.client.stderr())
+        said = new_part(self.client.stderr(), self._stderr)
         if not self.verbose and _TRACEBACK.search(said):
             self.screen.note(said.rstrip())
 
     @contextmanager
     def blaming_new_stderr(self) -> Iterator[None]:
-        """Have errors of a block tell only what the server wrote to stderr meanwhile."""
+        """Leave only new stderr in the errors of a block."""
         self.forget_stderr()
         try:
             yield
         except (ServerExited, PipeClosed) as error:
-            error.stderr = self.new_part(error.stderr)
+            error.stderr = new_part(error.stderr, self._stderr)
             raise
 
     @contextmanager
     def progress(self) -> Iterator[ProgressBar]:
-        """A progress bar for the length of a block; questions push it aside."""
+        """Show a progress bar for the length of a block; questions push it aside."""
         bar = ProgressBar(self.screen)
         before, self.prompter.paused = self.prompter.paused, bar.paused
         try:
@@ -108,17 +94,9 @@ async def connected(
     may_ask: bool = True,
     http: HttpOptions | None = None,
 ) -> AsyncIterator[Session]:
-    """Be connected to a target for the length of a block.
-
-    Args:
-        target: The target.
-        options: How it is reached.
-        screen: Where everything is shown.
-        may_ask: Whether the server may have questions for the person.
-        http: How a URL is reached, in place of what the options say about that.
+    """Connect to a target for the length of a block.
 
     Raises:
-        Failure: The command line asks for something that cannot be.
         ClientError: As `trio_mcp.connect` does.
     """
     prompter, tasks = Prompter(screen), TasksClient()
@@ -128,7 +106,7 @@ async def connected(
         handlers=terminal_handlers(prompter, options.root) if may_ask else None,
         process_options=options.process_options(),
         http=options.http_options(target, screen) if http is None else http,
-        connect_timeout=max(_START_PATIENCE, options.timeout),
+        connect_timeout=max(_START_TIMEOUT, options.timeout),
         tool_timeout=options.timeout,
         request_timeout=options.timeout,
         max_timeout=options.timeout,
@@ -145,15 +123,10 @@ async def connected(
 
 
 def command(work: Callable[..., Awaitable[int | None]]) -> Callable[..., int]:
-    """Make a command of what is done with a server.
+    """Make a command of a function that uses a server.
 
-    Args:
-        work: Takes a session, and then what the command takes behind the target, and options of
-            its own by keyword; returns the exit status, or `None` for success. Its docstring is the
-            command's help.
-
-    Returns:
-        The command. It takes the target first, and how to reach it and `--json` as options.
+    The function takes a session, the words after the target, and options by keyword; it returns the
+    exit status, or `None` for success. Its docstring is the command's help.
     """
 
     def run(
@@ -182,17 +155,17 @@ def command(work: Callable[..., Awaitable[int | None]]) -> Callable[..., int]:
 
 
 class _Brief(logging.Formatter):
-    """One line a message, without traceback, but with what a server wrote in the wrong place."""
+    """Formats a message as one line, without traceback, but with a server's stray output."""
 
     def format(self, record: logging.LogRecord) -> str:
-        noise: bytes | None = getattr(record, "noise", None)
+        noise: bytes | None = getattr(record, "stray_output", None)
         told = "" if noise is None else f": {noise.decode('utf-8', 'replace')}"
         return f"trio-mcp: {one_line(record.getMessage() + told)}"
 
 
 @contextmanager
 def _plain_log() -> Iterator[None]:
-    """Show warnings of the library on stderr, as short as errors, for the length of a block."""
+    """Show the library's warnings on stderr as briefly as errors, for the length of a block."""
     logger = logging.getLogger("trio_mcp")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Brief())

@@ -1,7 +1,7 @@
 """What a command is about: a registry, a command that starts a server, or a URL.
 
-A command of several words follows `--`. On its way through the parser of the command line it
-travels as one word, joined by NUL, which no argument of a process can contain.
+A command of several words follows `--`. It goes through the parser of the command line as one word,
+joined by NUL, which no argument of a process can contain.
 """
 
 from __future__ import annotations
@@ -25,33 +25,32 @@ if TYPE_CHECKING:
     from trio_mcp.registry import Registry
 
 SERVER_URL: Final = "MCP_SERVER_URL"
-"""The variable of the environment with the target where a command line has none."""
+"""The environment variable with the target of commands that have none."""
 
 _PLAIN_NAME: Final = re.compile(r"[\w-]+")
 _PARTS: Final = re.compile(r"(?P<place>([A-Za-z]:(?=[\\/]))?[^:]*)(:(?P<registry>.*))?", re.DOTALL)
 _NUL: Final = "\0"
 _ADDRESS: Final = re.compile(r"\w[\w.-]*:\d+(/|$)|(localhost|\w[\w-]*(\.[\w-]+)+)/")
-"""How a URL begins whose scheme was left out."""
+"""How a URL without its scheme begins."""
 _HOW_URLS_BEGIN: Final = "a URL begins with http:// or https://"
 
 
 class TargetError(Failure):
-    """There is no registry where the command says; the message tells what to do."""
+    """The target is not usable; the message says what to do."""
 
 
 @frozen
 class Target:
-    """What a command is about: one of the three."""
+    """A command, a URL or a registry."""
 
     text: str
-    """As it was written."""
     command: tuple[str, ...] = ()
     url: str | None = None
     registry: str | None = None
 
     @property
     def process(self) -> list[str] | None:
-        """The command that starts the server as a process of its own; `None` for a URL."""
+        """The command that starts the server as a process; `None` for a URL."""
         if self.registry is not None:
             return [*OURSELVES, "serve", self.registry, "--log-level", "warning"]
         return list(self.command) or None
@@ -73,11 +72,6 @@ def join_command(words: Sequence[str]) -> list[str]:
 
 
 def parse_target(word: str) -> Target:
-    """Understand a target.
-
-    Raises:
-        TargetError: There is no such file or module.
-    """
     if word.startswith(_NUL):
         command = tuple(word.split(_NUL)[1:])
         return Target(" ".join(command), command=command)
@@ -98,11 +92,6 @@ def parse_target(word: str) -> Target:
 
 
 def check_environment(word: str) -> None:
-    """Make sure that a target can be meant which was found in the environment.
-
-    Raises:
-        TargetError: It is none; the message says where it was.
-    """
     try:
         parse_target(word)
     except TargetError:
@@ -110,32 +99,26 @@ def check_environment(word: str) -> None:
 
 
 def split_target(target: str) -> tuple[str, str]:
-    """Split `PLACE:REGISTRY`, where a place may begin with the letter of a drive."""
+    """Split `PLACE:REGISTRY`; a place may begin with the letter of a drive."""
     found = _PARTS.fullmatch(target)
     assert found is not None  # it matches any text
     return found["place"], found["registry"] or ""
 
 
 def is_no_target(word: str) -> bool:
-    """Whether a word is meant for something else: a name of no module that may have a registry."""
+    """Whether a word is a plain name, but of no module that may have a registry."""
     if _PLAIN_NAME.fullmatch(word) is None:
         return False
     return word in sys.stdlib_module_names or not _is_module(word)
 
 
 def registry_target(word: str) -> str:
-    """Understand a target that has to be a registry.
-
-    Raises:
-        TargetError: It is none.
-    """
     if word.startswith(_NUL) or "://" in word:
         raise TargetError("what is served is FILE.py:REGISTRY or MODULE:REGISTRY")
     return word
 
 
 def folder_of(target: str) -> Path:
-    """The directory of a target that is a file; this one for a module."""
     place, _ = split_target(target)
     return Path(place).parent if place.endswith(".py") else Path()
 
@@ -147,10 +130,6 @@ def load_registry(target: str) -> Registry:
         target: `MODULE:REGISTRY` or `FILE.py:REGISTRY`, or in place of the registry a function
             that makes it. Without `:REGISTRY`, the module's only registry is meant,
             or the only one that is not mounted in another one of the module.
-
-    Raises:
-        TargetError: The module or the registry cannot be found, or is none, or importing or
-            making it fails.
     """
     from trio_mcp.registry import Registry
 
@@ -177,25 +156,19 @@ def load_registry(target: str) -> Registry:
 
 
 def _outermost(registries: Iterable[Registry]) -> list[Registry]:
-    """Return those, each once, that are not mounted in another one of them."""
-    all_ = list(dict.fromkeys(registries))
-    parts = {part for each in all_ for part in each.all_parts()}
-    return [each for each in all_ if each not in parts]
+    from trio_mcp.registry import catalogue_of
+
+    catalogues = {registry: catalogue_of(registry) for registry in registries}
+    inner = {provider for outer in catalogues.values() for provider in outer.all_providers()}
+    return [registry for registry, own in catalogues.items() if own not in inner]
 
 
 def _made(target: str, factory: Callable[..., object]) -> object:
-    """Call a function that makes a registry.
-
-    Raises:
-        TargetError: It cannot be called just so, or it fails.
-    """
     if inspect.iscoroutinefunction(factory) or inspect.isasyncgenfunction(factory):
         raise TargetError(f"{target} is async; a function that makes a registry must not be")
-    needed = [
-        each.name
-        for each in inspect.signature(factory).parameters.values()
-        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-    ]
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(factory).parameters.values()
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind not in variadic]
     if needed:
         raise TargetError(
             f"{target} is a function that needs {', '.join(needed)}; "
@@ -219,7 +192,6 @@ def _existing(place: str) -> Path:
 
 
 def _is_module(name: str) -> bool:
-    """Whether there is such a module or package, without importing it."""
     sys.path.insert(0, "")  # as `serve` does
     try:
         return importlib.util.find_spec(name.partition(".")[0]) is not None

@@ -16,10 +16,10 @@ from trio_mcp.public import public
 from trio_mcp.registry.changes import Change, ListChanged
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.kept import KeptValues
-from trio_mcp.wire.methods import LISTS
+from trio_mcp.wire.methods import LISTS, READ_RESOURCE
 from trio_mcp.wire.weight import is_heavier
 
-_READ: Final = "resources/read"
+_READ: Final = READ_RESOURCE.name
 _Key = tuple[object, str, bytes]
 _EVERYBODY: Final = None
 _MOST_VALUES: Final = 1_000_000
@@ -31,7 +31,7 @@ _PER_CHANGE: Final = 64
 @define(eq=False)
 class _Kept:
     body: bytes
-    """As JSON, so that nobody changes what others get."""
+    """As JSON: callers may change what they get."""
     method: str
     uri: str | None
     """The resource that it is of."""
@@ -39,11 +39,10 @@ class _Kept:
     """The last change that it is known to have survived."""
 
     def is_changed_by(self, change: Change) -> bool:
-        """Whether a change makes it out of date."""
         if isinstance(change, ListChanged):
             kind, _ = LISTS.get(self.method, ("", ""))
             return kind == change.kind
-        return bool(self.uri) and _concerns(change.uri, self.uri or "")
+        return bool(self.uri) and concerns(change.uri, self.uri or "")
 
 
 @public
@@ -112,8 +111,8 @@ class ResponseCache:
                 self._kept.drop(key)
 
 
-def _concerns(changed: str, uri: str) -> bool:
-    """Whether a change of one URI may be one of another: a resource may be told of by its parts."""
+def concerns(changed: str, uri: str) -> bool:
+    """Whether a change of one URI may be one of another: a resource may change by its parts."""
     return changed == uri or changed.startswith(uri) or uri.startswith(changed)
 
 
@@ -125,11 +124,10 @@ class ConnectionCache:
 
     @property
     def changes(self) -> int:
-        """As `ResponseCache.changes`."""
         return self._cache.changes
 
     def find(self, method: str, params: dict[str, Json]) -> dict[str, Json] | None:
-        """Return what may be had without asking; `None` if the server has to be asked."""
+        """Find a result that may be used without asking the server."""
         key = _encoded(params)
         mine = self._cache.find((self, method, key))
         return mine if mine is not None else self._cache.find((_EVERYBODY, method, key))
@@ -137,14 +135,7 @@ class ConnectionCache:
     def put(
         self, method: str, params: dict[str, Json], result: dict[str, Json], changes: int
     ) -> None:
-        """Keep a result, if the server allows it and there was no news since it was asked for.
-
-        Args:
-            method: What was asked.
-            params: Its parameters.
-            result: What the server answered.
-            changes: What `changes` was when it was asked.
-        """
+        """Keep a result, if the server allows it and `changes` is what it was before."""
         ttl: Any = result.get("ttlMs")
         if isinstance(ttl, bool) or not isinstance(ttl, int | float) or ttl <= 0:
             return
@@ -160,11 +151,9 @@ class ConnectionCache:
         self._cache.put((owner, method, _encoded(params)), body, until, uri)
 
     def forget(self, change: Change) -> None:
-        """Forget what a change has made out of date."""
         self._cache.forget(change)
 
     def close(self) -> None:
-        """Forget what was for this connection alone."""
         self._cache.leave(self)
 
 

@@ -73,7 +73,7 @@ class ChangeStream:
         return change
 
     def wants(self, change: Change) -> bool:
-        """Whether it was opened for that change."""
+        """Whether the subscription covers a change."""
         if isinstance(change, ListChanged):
             return change.kind in self.kinds
         if change.uri in self.uris:
@@ -81,10 +81,10 @@ class ChangeStream:
         # It may be a part of a resource. Where subscriptions have ids, the server says whose.
         if self.id is not None:
             return bool(self.uris)
-        return any(_is_part(change.uri, each) for each in self.uris)
+        return any(_is_part(change.uri, uri) for uri in self.uris)
 
     def note(self, change: Change) -> None:
-        """Take in a change."""
+        """Add a change, to be fetched."""
         if self._ended:
             return
         if len(self._pending) >= _MOST_PENDING and change not in self._pending:
@@ -94,7 +94,7 @@ class ChangeStream:
         self._parked.unpark_all()
 
     def end(self, failure: Exception | None = None) -> None:
-        """There will be no more. The first reason counts."""
+        """End the iteration. The first reason counts."""
         if not self._ended:
             self._ended, self.failure = True, failure
         self.agreed.set()
@@ -107,7 +107,7 @@ class ChangeStream:
             self.extensions = {key: wanted[key] for key in self.extensions if key in wanted}
             uris = wanted.get("resourceSubscriptions")
             listed = uris[:_MOST_AGREED] if isinstance(uris, list) else []
-            self.uris = frozenset(each for each in listed if isinstance(each, str))
+            self.uris = frozenset(uri for uri in listed if isinstance(uri, str))
         self.agreed.set()
 
 
@@ -117,11 +117,7 @@ def _is_part(uri: str, whole: str) -> bool:
 
 
 class Subscriptions:
-    """The open subscriptions of one client.
-
-    Args:
-        on_change: Called with each change, whether or not anybody here has subscribed to it.
-    """
+    """The open subscriptions of one client."""
 
     def __init__(self, on_change: Callable[[Change], None]) -> None:
         self._on_change = on_change
@@ -132,7 +128,7 @@ class Subscriptions:
         """Held while that is changed, and the server told so."""
 
     def take(self, notification: Notification) -> None:
-        """Pass a notification on to those whom it concerns."""
+        """Pass a notification to the streams that it concerns."""
         params = notification.params
         if notification.method == "notifications/cancelled":
             self._cancelled(params.get("requestId"))
@@ -151,13 +147,13 @@ class Subscriptions:
                     stream.note(change)
 
     def _cancelled(self, id: Json) -> None:
-        """The server has ended a subscription without an answer."""
+        """End the streams of a subscription that the server has ended without an answer."""
         if id is not None:
             for stream in self._of(id):
                 stream.end()
 
     def _of(self, id: Json) -> Iterable[ChangeStream]:
-        return [each for each in self.streams if each.id == id]
+        return [stream for stream in self.streams if stream.id == id]
 
 
 def _change_of(method: str, params: dict[str, Json]) -> Change | None:

@@ -20,7 +20,7 @@ from trio_mcp.client.contents import (
     read_result,
 )
 from trio_mcp.client.notifications import ProgressCallback
-from trio_mcp.client.result import CallResult, call_result, short_result, takes_long
+from trio_mcp.client.result import CallResult, call_result, convert_result, short_result
 from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.client.state import ClientState, Connecting
 from trio_mcp.client.subscription import subscription
@@ -32,7 +32,7 @@ from trio_mcp.errors import (
 )
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Kind
-from trio_mcp.registry.converting import converted
+from trio_mcp.threads import offload
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError, ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.offers import (
@@ -103,14 +103,14 @@ class Client:
         return self._session.states.current or Connecting()
 
     def states(self) -> AsyncIterator[ClientState]:
-        """Iterate over the states, from the present one to `Disconnected`, which comes once.
+        """Iterate over the states, from the present one to `Disconnected`, which is the last.
 
         `ClientConnection.states` also has the earlier ones.
         """
         return self._session.states.listen()
 
     def messages(self) -> AsyncIterator[bytes]:
-        """Iterate over the raw messages that come from the server, from now on.
+        """Iterate over the raw messages of the server, from now on.
 
         A slow listener misses the oldest ones: a thousand are kept, and together they are no
         longer than one message may be. `ClientConnection.messages` also has the earlier ones.
@@ -118,12 +118,12 @@ class Client:
         return self._session.lines.listen()
 
     @property
-    def noise(self) -> Sequence[bytes]:
+    def stray_output(self) -> Sequence[bytes]:
         """Lines from the server that are not messages.
 
         These are the first hundred, and of each the first KiB.
         """
-        return self._session.lines.noise
+        return self._session.lines.stray
 
     def stderr(self) -> str:
         """Return the end of what the server wrote to stderr, as far as it is known."""
@@ -151,7 +151,7 @@ class Client:
 
         Raises:
             McpError: The server answered with an error.
-            CallTimeout: It did not answer in time. It has been told to stop.
+            CallTimeout: It did not answer in time. The request was cancelled.
             ProtocolError: Its answer is not MCP.
             NotConnected: The connection ended (a subclass tells how).
             Exception: Whatever your handler raises when a modern server asks it something.
@@ -164,7 +164,7 @@ class Client:
         return await self._session.send(request)
 
     async def answer(self, questions: Mapping[str, Json]) -> dict[str, Json]:
-        """Have the handlers that were given to `connect` answer questions of the server's.
+        """Answer a server's questions by the handlers that were given to `connect`.
 
         This is for extensions; what a server asks during a request is answered anyway. They are
         asked side by side.
@@ -261,7 +261,7 @@ class Client:
 
     async def _payloads(self, method: str, key: str, kind: type[T], fresh: bool) -> list[T]:
         listed = await self.list_all(method, key, fresh=fresh)
-        return await converted(partial(payloads, kind, method), listed)
+        return await offload(partial(payloads, kind, method), listed)
 
     async def _kept_or_asked(
         self, method: str, params: dict[str, Json], *, fresh: bool, **options: Any
@@ -289,7 +289,7 @@ class Client:
     async def set_log_level(self, level: LoggingLevel) -> None:
         """Ask for log messages of this level and above. They go to the `on_log` of `connect`.
 
-        A legacy server is told at once, a modern one with each request from now on.
+        A legacy server gets it at once, a modern one with each request from now on.
 
         Raises:
             ValueError: There is no such level.
@@ -359,8 +359,8 @@ class Client:
                 sent.
             returns: A type to convert the result into.
             timeout: Seconds to wait, in place of `RemoteTool.timeout`. Progress does not extend it.
-            on_progress: Called with the call's progress. Without `timeout`, each progress starts
-                the wait anew, up to the `max_timeout` of `connect`.
+            on_progress: Called with the call's progress. Without `timeout`, each progress
+                restarts the wait, up to the `max_timeout` of `connect`.
             meta: What to put into the request's `_meta`, where the server's handlers find it
                 (`Context.meta`).
 
@@ -371,7 +371,7 @@ class Client:
             UnknownTool: The server has no such tool.
             ToolDisabled: The tool is disabled on this side.
             InvalidArguments: The arguments do not fit the tool's schema.
-            CallTimeout: The server did not answer in time. It has been told to stop.
+            CallTimeout: The server did not answer in time. The call was cancelled.
             McpError: The server answered with an error.
             ToolFailed: With `returns` only: the tool failed.
             InvalidResult: The structured content does not fit the tool's output schema.
@@ -414,7 +414,7 @@ class Client:
             duration = self._session.now() - started
             result = short_result(wire, duration)
             if result is None:
-                result = await converted(lambda _: call_result(wire, duration), wire.get("content"))
+                result = await offload(call_result, wire, duration)
         except ValueError as error:
             raise ProtocolError(f"the result of tool {name!r} is not MCP: {error}") from None
         if tool.output_schema is not None:
@@ -423,9 +423,7 @@ class Client:
                 raise InvalidResult(f"tool {name!r}: {problem}")
         if returns is None:
             return result
-        if takes_long(result, returns):
-            return await trio.to_thread.run_sync(result.value, returns, abandon_on_cancel=True)
-        return result.value(returns)
+        return await convert_result(result, returns)
 
     # -- resources ------------------------------------------------------------------------
 
@@ -485,7 +483,7 @@ class Client:
             if is_not_found(error, uri):
                 raise ResourceNotFound(uri) from error
             raise
-        return await converted(read_result, wire)
+        return await offload(read_result, wire)
 
     # -- prompts --------------------------------------------------------------------------
 
@@ -524,7 +522,7 @@ class Client:
         """
         params: dict[str, Json] = {"name": name, "arguments": dict(arguments or {})}
         wire = await self.request("prompts/get", params, timeout=timeout, on_progress=on_progress)
-        return await converted(partial(payload, GetPromptResult, "prompts/get"), wire)
+        return await offload(partial(payload, GetPromptResult, "prompts/get"), wire)
 
     # -- completion -----------------------------------------------------------------------
 
@@ -563,7 +561,7 @@ class Client:
             params["context"] = {"arguments": dict(chosen)}
         method = "completion/complete"
         wire = await self.request(method, params, timeout=timeout)
-        return await converted(partial(payload, Completion, method), wire.get("completion"))
+        return await offload(partial(payload, Completion, method), wire.get("completion"))
 
     # -- changes --------------------------------------------------------------------------
 
@@ -592,7 +590,7 @@ class Client:
             McpError: The server refused.
             ClientError: As for `request`; also while you iterate, if the connection ends.
 
-        When the block is left or cancelled, the server is told to stop.
+        When the block is left or cancelled, so is the subscription.
 
         Example:
             >>> async def follow(client: Client) -> None:
@@ -604,10 +602,10 @@ class Client:
 
 
 def session_of(client: Client) -> ClientSession:
-    """Return the session below a client, which is no part of what is public."""
+    """Return the session below a client. It is not public."""
     return client._session
 
 
 async def take_tools(client: Client, listed: Sequence[Json]) -> None:
-    """Have a client take tools as the server lists them, in place of those before."""
+    """Replace the tools of a client by those that the server lists."""
     await client._take_tools(listed)

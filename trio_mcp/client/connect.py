@@ -16,7 +16,7 @@ from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.negotiation import ClientIdentity, era_of
 from trio_mcp.client.notifications import LogCallback, Notifications, RawLines
-from trio_mcp.client.opening import Handshake, Target, way_to
+from trio_mcp.client.opening import ConnectOptions, Target, open_target
 from trio_mcp.client.state import ClientState, Connecting, Disconnected, StateLog
 from trio_mcp.client.tools import ToolNames, ToolTable
 from trio_mcp.client.transport import InboundHandler
@@ -64,12 +64,12 @@ class ClientConnection(AbstractAsyncContextManager[Client, None]):
         """Iterate over the states of the connection, from now on.
 
         If you start before the block, these are `Connecting`, `Connected` if it gets that far, and
-        `Disconnected`, which comes exactly once and ends the iteration.
+        `Disconnected`, which is received exactly once and ends the iteration.
         """
         return self._states.listen()
 
     def messages(self) -> AsyncIterator[bytes]:
-        """Iterate over the raw messages that come from the server, from now on.
+        """Iterate over the raw messages of the server, from now on.
 
         A slow listener misses the oldest ones: a thousand are kept, and together they are no
         longer than one message may be.
@@ -152,7 +152,7 @@ def connect(
         request_timeout: Seconds that other requests wait.
         max_timeout: Seconds that calls and other requests wait at most where something prolongs
             those times: a longer limit that the server publishes for its tool (`_meta`,
-            `trio-mcp/timeout`), or progress, which begins them anew where it is asked for with
+            `trio-mcp/timeout`), or progress, which restarts them where it is asked for with
             `on_progress`. 0 has nothing prolong them, and nothing prolongs the `timeout` of a call.
         limits: The bounds of the connection, and the time that your handlers have for a question
             of the server (`question_timeout`); the clock of the request that it belongs to stops
@@ -218,12 +218,16 @@ def connect(
 
         added = ClientExtensions(extensions)
         identity = evolve(identity, extensions=added.by_era, one_sided=added.one_sided)
+    if middleware:
+        from trio_mcp.registry.middleware import middleware_of, opened_around
+
+        middleware = middleware_of(middleware)
     limits = limits or Limits()
     check_limits("connect", target, limits)
     states = StateLog()
     lines = RawLines(limits.max_message_bytes)
     notifications = Notifications(on_log, ConnectionCache(cache or ResponseCache()))
-    handshake = Handshake(
+    options = ConnectOptions(
         identity=identity,
         states=states,
         inbound=InboundHandler(handlers, limits.question_timeout, notifications, lines),
@@ -236,14 +240,12 @@ def connect(
         limits=limits,
         log_level=log_level,
         extensions=added,
-        middleware=_checked_middleware(middleware),
+        middleware=middleware,
     )
-    way = way_to(target, handshake, process_options, http)
+    way = open_target(target, options, process_options, http)
     if added is not None:
         way = added.running(way)
     if middleware:
-        from trio_mcp.registry.middleware import opened_around
-
         way = opened_around(middleware, way)
     return ClientConnection(_shut_down_after(way) if send_shutdown else way, states, lines)
 
@@ -260,24 +262,10 @@ async def _shut_down_after(way: AbstractAsyncContextManager[Client]) -> AsyncIte
                 await client.request("shutdown")
 
 
-def _checked_middleware(middleware: Sequence[Middleware]) -> Sequence[Middleware]:
-    if not middleware:
-        return ()
-    from trio_mcp.registry.middleware import middleware_of
-
-    return middleware_of("middleware", middleware)
-
-
 def check_limits(
     what: str, target: object, limits: Limits, tool_timeout: str = "tool_timeout"
 ) -> None:
-    """Let nobody believe in bounds that a server elsewhere has never heard of.
-
-    Args:
-        what: What takes the limits, for the message.
-        target: The server.
-        limits: The limits.
-        tool_timeout: What the option is called there.
+    """Refuse limits that a server elsewhere would not know of.
 
     Raises:
         ValueError: They set a bound that only a server has.

@@ -1,4 +1,4 @@
-"""What a server's other features give, as values."""
+"""Resources and other payloads of results, as values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ReadResult:
     def text(self) -> str:
         """The text of all pieces that are text, joined."""
         return "".join(
-            each.text for each in self.contents if isinstance(each, TextResourceContents)
+            piece.text for piece in self.contents if isinstance(piece, TextResourceContents)
         )
 
     @property
@@ -49,7 +49,7 @@ class ReadResult:
         Raises:
             ProtocolError: One of them is not base64.
         """
-        return b"".join(_bytes_of(each) for each in self.contents)
+        return b"".join(_bytes_of(piece) for piece in self.contents)
 
 
 def _bytes_of(piece: ResourceContents) -> bytes:
@@ -62,12 +62,12 @@ def _bytes_of(piece: ResourceContents) -> bytes:
 
 
 def read_result(wire: dict[str, Json]) -> ReadResult:
-    """Make a `ReadResult` of what the server sent.
+    """Convert the result of `resources/read`.
 
     Raises:
         ProtocolError: It is none.
     """
-    contents = [_piece(each) for each in _items(wire, "contents")]
+    contents = [_piece(piece) for piece in _items(wire, "contents")]
     ttl = wire.get("ttlMs", 0)
     scope = wire.get("cacheScope")
     return ReadResult(
@@ -101,7 +101,7 @@ def _is_beginning(about: str, uri: str) -> bool:
 
 
 def payload(kind: type[T], method: str, wire: Json) -> T:
-    """Make a payload of what the server sent.
+    """Convert a part of a result to its class.
 
     Raises:
         ProtocolError: It does not fit.
@@ -113,12 +113,12 @@ def payload(kind: type[T], method: str, wire: Json) -> T:
 
 
 def payloads(kind: type[T], method: str, wire: list[Json]) -> list[T]:
-    """Make payloads of a list that the server sent.
+    """Convert the items of a list to their class.
 
     Raises:
         ProtocolError: One of them does not fit.
     """
-    return [payload(kind, method, each) for each in wire]
+    return [payload(kind, method, item) for item in wire]
 
 
 def _items(wire: dict[str, Json], key: str) -> list[Json]:

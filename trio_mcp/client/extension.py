@@ -14,14 +14,13 @@ from trio_mcp.client.client import Client
 from trio_mcp.client.notifications import ProgressCallback
 from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.peer.time_limits import TimeLimit
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 from trio_mcp.registry.checks import json_of
 from trio_mcp.wire.extensions import (
-    check_filter_key,
+    Kind,
     check_identifier,
     check_method,
-    check_notification,
-    check_result_type,
+    check_name,
 )
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.methods import METHODS, Method
@@ -30,10 +29,10 @@ from trio_mcp.wire.revisions import Era
 TakeNotification = Callable[[dict[str, Json]], object]
 
 
-@public
+@public_in("trio_mcp.extending")
 @frozen(kw_only=True)
 class PendingCall:
-    """A request that the server has answered with something of an extension's, but not finished."""
+    """A request that the server has answered with a result type of an extension."""
 
     client: Client
     _session: ClientSession = field(repr=False)
@@ -52,11 +51,11 @@ class PendingCall:
 
     @property
     def on_progress(self) -> ProgressCallback | None:
-        """Who wants to hear of its progress."""
+        """The callback for its progress."""
         return self._request.on_progress
 
     async def answer(self, questions: Mapping[str, Json]) -> dict[str, Json]:
-        """Have the handlers that were given to `connect` answer questions of the server's.
+        """Answer a server's questions by the handlers that were given to `connect`.
 
         They are asked side by side. Meanwhile the time limit of the request stands still.
 
@@ -76,15 +75,15 @@ class PendingCall:
             return await self._session.answer(self._request, questions)
 
 
-@public
+@public_in("trio_mcp.extending")
 class ClientExtension:
     """An extension of the protocol, on the client's side (SEP-2133). Derive from it.
 
     What is data stands in attributes; override the methods that you need. Make an object for each
     connection, and give it to `connect(extensions=[...])`.
 
-    A server is told of the extension when the client connects. A server that does not declare it
-    too hears no more of it, and `Client.extensions` does not have it.
+    The client declares the extension when it connects. To a server that does not declare it too, it
+    sends no more of it, and `Client.extensions` does not have it.
 
     Example:
         >>> class Greetings(ClientExtension):
@@ -107,7 +106,7 @@ class ClientExtension:
     """The only era in which there is such a thing; `None` for both."""
 
     one_sided: bool = False
-    """Whether servers are told of it that do not declare it themselves."""
+    """Whether it is declared to servers that do not declare it themselves."""
 
     result_types: Mapping[str, Collection[str]] = MappingProxyType({})
     """The values of `resultType` that `finish` deals with, each with the methods that may be
@@ -150,7 +149,7 @@ class ClientExtension:
 
     @asynccontextmanager
     async def lifespan(self, client: Client) -> AsyncIterator[None]:
-        """Do what has to be done beside the connection, from the handshake to its end.
+        """Run work of the extension beside the connection, from the handshake to its end.
 
         It is entered only where the server has the extension, too.
         """
@@ -158,10 +157,7 @@ class ClientExtension:
 
 
 class ClientExtensions:
-    """The extensions of one connection.
-
-    Args:
-        extensions: As `connect` got them.
+    """Checks the extensions of one connection, and adds them to its session.
 
     Raises:
         ValueError: Two of them clash, or one clashes with the protocol, or is not well made.
@@ -176,11 +172,11 @@ class ClientExtensions:
         self._owners: dict[str, str] = {}
         self._taken: dict[str, Mapping[str, TakeNotification]] = {}
         self._names: set[tuple[str, str]] = set()  # what each is, and what it is called
-        for each in extensions:
+        for extension in extensions:
             try:
-                self._add(each)
+                self._add(extension)
             except ValueError as error:
-                name = getattr(each, "identifier", each)
+                name = getattr(extension, "identifier", extension)
                 raise ValueError(f"Extension {name!r:.100}: {error}") from None
 
     def _add(self, extension: ClientExtension) -> None:
@@ -196,26 +192,25 @@ class ClientExtensions:
             self.methods[method.name] = method
             self._owners[method.name] = identifier
         taken = self._taken[identifier] = dict(extension.notifications())
+        for name in taken:
+            self._take_name("notification", name)
         for name, take in taken.items():
-            check_notification(name)
             if not callable(take):
                 raise ValueError(f"{name!r} must go to a function, not to {take!r:.60}")
-            self._take_name("notification", name)
         for name in extension.result_types:
-            check_result_type(name)
             self._take_name("result type", name)
         for name in extension.subscriptions:
-            check_filter_key(name)
             self._take_name("subscription", name)
 
-    def _take_name(self, what: str, name: str) -> None:
-        if (what, name) in self._names:
-            raise ValueError(f"another extension has the {what} {name!r} already")
-        self._names.add((what, name))
+    def _take_name(self, kind: Kind, name: Any) -> None:
+        check_name(kind, name)
+        if (kind, name) in self._names:
+            raise ValueError(f"another extension has the {kind} {name!r} already")
+        self._names.add((kind, name))
 
     @property
     def by_era(self) -> dict[Era, dict[str, Json]]:
-        """What to declare in each era."""
+        """The settings to declare, in each era."""
         eras: tuple[Era, ...] = ("modern", "legacy")
         return {era: self._declared_in(era) for era in eras}
 
@@ -228,17 +223,19 @@ class ClientExtensions:
 
     @property
     def one_sided(self) -> frozenset[str]:
-        """Those that servers are told of in any case."""
-        return frozenset(name for name, each in self._all.items() if each.one_sided)
+        """The extensions that are declared to every server."""
+        return frozenset(name for name, extension in self._all.items() if extension.one_sided)
 
     def agree(self, client: Client, session: ClientSession) -> None:
-        """Let those come in that the server has, too."""
+        """Enable the extensions that the server has, too."""
         shared = session.shared_extensions
         session.unshared_methods = {
             name: owner for name, owner in self._owners.items() if owner not in shared
         }
         session.subscription_keys = {
-            key: name in shared for name, each in self._all.items() for key in each.subscriptions
+            key: name in shared
+            for name, extension in self._all.items()
+            for key in extension.subscriptions
         }
         for name in shared:
             extension = self._all[name]
@@ -249,7 +246,7 @@ class ClientExtensions:
 
     @asynccontextmanager
     async def running(self, way: AbstractAsyncContextManager[Client]) -> AsyncIterator[Client]:
-        """Connect, and run what extensions do beside the connection."""
+        """Connect, and keep the lifespans of shared extensions open."""
         async with way as client, AsyncExitStack() as stack:
             for name in client.extensions:
                 await stack.enter_async_context(self._all[name].lifespan(client))

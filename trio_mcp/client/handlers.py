@@ -24,7 +24,7 @@ Handler = Callable[[Params], Awaitable[dict[str, Json]]]
 
 def _list_of_roots(_: object, attribute: Attribute[Any], roots: Any) -> None:
     if roots is None or (
-        isinstance(roots, list | tuple) and all(isinstance(each, str | Root) for each in roots)
+        isinstance(roots, list | tuple) and all(isinstance(root, str | Root) for root in roots)
     ):
         return
     raise TypeError(f"{attribute.name} must be a list of file: URIs, or of Root(uri, name=...)")
@@ -74,7 +74,7 @@ class Handlers:
         return declared
 
     async def answer(self, method: str, params: Params) -> dict[str, Json]:
-        """Answer one question.
+        """Answer a question by its handler.
 
         Raises:
             McpError: There is no handler for the method (`-32601`), or for what it is asked
@@ -82,8 +82,8 @@ class Handlers:
             Exception: Whatever the handler raises.
         """
         if method == "roots/list" and self.roots is not None:
-            roots = [Root(each) if isinstance(each, str) else each for each in self.roots]
-            return {"roots": [to_wire(each, NEWEST) for each in roots]}
+            roots = [Root(root) if isinstance(root, str) else root for root in self.roots]
+            return {"roots": [to_wire(root, NEWEST) for root in roots]}
         if method == "sampling/createMessage" and self.sampling is not None:
             if "tools" in params and not self.sampling_tools:
                 raise McpError(INVALID_PARAMS, "This client does not declare sampling.tools")

@@ -6,7 +6,7 @@ start must not be taken for an old one. So `initialize` is sent when the probe h
 gone unanswered for a while, and then the first good answer counts, whichever it is.
 
 Over HTTP every request gets a response, and silence says nothing: there `initialize` waits until
-the probe has failed, with an error or with a status that says that nobody understood it.
+the probe has failed, with an error or with a status that says that it was not understood.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trio_mcp.errors import (
     RequestTooLarge,
     Unauthorized,
 )
-from trio_mcp.registry.converting import converted
+from trio_mcp.threads import offload
 from trio_mcp.wire import revisions
 from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.errors import (
@@ -55,7 +55,7 @@ PROBE_TIMEOUT: Final = 1.0
 
 @frozen(kw_only=True)
 class Negotiated:
-    """What client and server agreed on when they met."""
+    """What client and server have agreed on."""
 
     revision: Revision
     capabilities: dict[str, Json]
@@ -64,12 +64,11 @@ class Negotiated:
 
     @property
     def era(self) -> Era:
-        """Whether the revision is a modern or a legacy one."""
         return "modern" if self.revision.modern else "legacy"
 
 
 def era_of(revision: str | None, era: Era | None) -> tuple[Era | None, Revision | None]:
-    """Say of what era a revision is, and which legacy one, if it is one.
+    """Find the era of a revision, and the revision itself if it is a legacy one.
 
     Raises:
         ValueError: There is no such revision or era, or the revision is of the other one.
@@ -89,7 +88,7 @@ def era_of(revision: str | None, era: Era | None) -> tuple[Era | None, Revision 
 
 @frozen(kw_only=True)
 class ClientIdentity:
-    """What the client says of itself."""
+    """Who the client is, and what it can do."""
 
     info: Implementation
     capabilities: dict[str, Json]
@@ -98,21 +97,15 @@ class ClientIdentity:
     extensions: Mapping[Era, Mapping[str, Json]] = field(factory=dict)
     """The settings of extensions, by identifier, in each era."""
     one_sided: frozenset[str] = frozenset()
-    """Those that servers are told of that do not have them."""
+    """Those that are declared to servers that do not have them."""
 
     def extensions_in(self, revision: Revision) -> Mapping[str, Json]:
-        """The settings of extensions in a revision."""
         return self.extensions.get("modern" if revision.modern else "legacy", {})
 
     def capabilities_in(
         self, revision: Revision, shared: Collection[str] | None = None
     ) -> dict[str, Json]:
-        """The capabilities in a revision. In legacy ones, servers are told when roots change.
-
-        Args:
-            revision: The revision.
-            shared: The extensions that the server has; `None` where that is not known.
-        """
+        """Return the capabilities to declare, with all extensions or those in `shared`."""
         capabilities = self.capabilities
         if "roots" in capabilities and not revision.modern:
             capabilities = {**capabilities, "roots": {"listChanged": True}}
@@ -124,7 +117,7 @@ class ClientIdentity:
         return {**capabilities, "extensions": declared} if declared else capabilities
 
     def meta(self, revision: Revision, shared: Collection[str] | None = None) -> dict[str, Json]:
-        """The `_meta` of a modern request. The arguments are those of `capabilities_in`."""
+        """Make the `_meta` of modern requests."""
         return {
             META_VERSION: revision.name,
             META_CLIENT_INFO: to_wire(self.info, revision),
@@ -135,12 +128,7 @@ class ClientIdentity:
 async def negotiate(
     transport: ClientTransport, identity: ClientIdentity, era: Era | None = None
 ) -> Negotiated:
-    """Agree with a server on a revision.
-
-    Args:
-        transport: The way to the server.
-        identity: What the client says of itself.
-        era: Do not find out, but take this one.
+    """Agree with a server on a revision, of the given era or either.
 
     Raises:
         ProtocolError: There is no revision that both speak, or the server speaks none.
@@ -160,7 +148,7 @@ async def negotiate(
 
 
 class _Race:
-    """The probe, and after it the handshake; the first good answer wins."""
+    """Runs the probe and, a little later, the handshake; the first good answer wins."""
 
     def __init__(self, transport: ClientTransport, identity: ClientIdentity) -> None:
         self._transport = transport
@@ -202,7 +190,7 @@ class _Race:
 
 
 class _NotModern(ProtocolError):
-    """The server does not know `server/discover`."""
+    """The server does not support `server/discover`."""
 
 
 async def _discover(transport: ClientTransport, identity: ClientIdentity) -> Negotiated:
@@ -224,7 +212,7 @@ async def _discover(transport: ClientTransport, identity: ClientIdentity) -> Neg
             return Negotiated(
                 revision=_common(offered),
                 capabilities=capabilities,
-                server_info=await converted(
+                server_info=await offload(
                     _identity, meta.get(META_SERVER_INFO) if isinstance(meta, dict) else 0
                 ),
                 instructions=_text(result.get("instructions")),
@@ -233,7 +221,7 @@ async def _discover(transport: ClientTransport, identity: ClientIdentity) -> Neg
 
 
 class _Refused(Exception):
-    """The server refused the version; `offered` is what it says that it speaks."""
+    """The server refused the version; `offered` are those that it speaks."""
 
     def __init__(self, offered: Json) -> None:
         super().__init__(offered)
@@ -266,14 +254,14 @@ _MOST_OFFERED: Final = 100
 
 
 def _common(offered: Json) -> Revision:
-    """The newest modern revision that both sides speak."""
+    """Return the newest modern revision that both sides speak."""
     offered = offered[:_MOST_OFFERED] if isinstance(offered, list) else []
-    names = [each for each in offered if isinstance(each, str)]
+    names = [name for name in offered if isinstance(name, str)]
     for revision in reversed(list(MODERN.values())):
         if revision.name in names:
             return revision
     spoken = ", ".join(names) or "none that it names"
-    kind = _NotModern if any(each in names for each in LEGACY) else ProtocolError
+    kind = _NotModern if any(name in names for name in LEGACY) else ProtocolError
     raise kind(
         f"no common protocol version: the server speaks {spoken:.200}, "
         f"this client {', '.join(revisions.BY_NAME)}"
@@ -301,7 +289,7 @@ async def _initialize(transport: ClientTransport, identity: ClientIdentity) -> N
             return Negotiated(
                 revision=LEGACY[version],
                 capabilities=capabilities,
-                server_info=await converted(_identity, result.get("serverInfo")),
+                server_info=await offload(_identity, result.get("serverInfo")),
                 instructions=_text(result.get("instructions")),
             )
     raise ProtocolError("the server's answer to initialize is not MCP")

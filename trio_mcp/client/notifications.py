@@ -25,12 +25,12 @@ What it returns is dropped, so under Trio it is a plain function (`check_plain`)
 LogCallback = Callable[[LoggingLevel, Json, str | None], object]
 """Called with the level, the message, which is any JSON, and the logger if it is named."""
 
-_MOST_NOISE: Final = 100
-_MOST_NOISE_BYTES: Final = 1024
+_MOST_STRAY: Final = 100
+_LONGEST_STRAY: Final = 1024
 
 
 def check_plain(name: str, callback: Callable[..., object] | None) -> None:
-    """Refuse a callback that would have to be awaited, which nobody does.
+    """Refuse an `async def` function as a callback that is not awaited.
 
     Raises:
         TypeError: It is an `async def` function.
@@ -43,12 +43,7 @@ def check_plain(name: str, callback: Callable[..., object] | None) -> None:
 
 
 class Notifications:
-    """Takes each notification to the callback, or to the subscriptions, that it is for.
-
-    Args:
-        on_log: Called with each log message.
-        cache: Forgets what the server's news have made out of date.
-    """
+    """Dispatches notifications to callbacks and subscriptions."""
 
     def __init__(self, on_log: LogCallback | None, cache: ConnectionCache) -> None:
         check_plain("on_log", on_log)
@@ -63,7 +58,7 @@ class Notifications:
 
     @contextmanager
     def progress_to(self, callback: ProgressCallback) -> Iterator[Json]:
-        """Yield a token; while the block lasts, progress that comes with it goes to a callback."""
+        """Yield a token; during the block, progress with that token goes to the callback."""
         token = next(self._tokens)
         self._progress[token] = callback
         try:
@@ -72,7 +67,6 @@ class Notifications:
             del self._progress[token]
 
     def take(self, notification: Notification) -> None:
-        """Pass a notification on."""
         method = notification.method
         known, added = _CALLBACKS.get(method), self.added.get(method)
         if known is None and added is None:
@@ -106,34 +100,26 @@ _CALLBACKS: Final[dict[str, Callable[[Notifications, dict[str, Json]], None]]] =
 
 
 class RawLines:
-    """The lines of a server as they came, for those who want to see them.
-
-    Args:
-        kept_bytes: So much is kept for a listener that is slow; one that is slower misses the
-            oldest lines.
-    """
+    """Broadcasts the lines of a server, and keeps those that are no messages."""
 
     def __init__(self, kept_bytes: int) -> None:
         self._broadcast: Broadcast[bytes] = Broadcast(kept_bytes=kept_bytes)
-        self.noise: Final[list[bytes]] = []
+        self.stray: Final[list[bytes]] = []
         """Those that are no messages: the first hundred, and of each the first KiB."""
 
     def take(self, line: bytes) -> None:
-        """Show a line."""
         if self._broadcast.wanted:
             self._broadcast.announce(line)
 
-    def take_noise(self, line: bytes) -> None:
-        """Report a line that is no message, and keep its beginning; of a flood, only the first."""
-        if len(self.noise) < _MOST_NOISE:
-            self.noise.append(line[:_MOST_NOISE_BYTES])
+    def take_stray(self, line: bytes) -> None:
+        """Log a line that is no message, and keep its beginning; of a flood, only the first."""
+        if len(self.stray) < _MOST_STRAY:
+            self.stray.append(line[:_LONGEST_STRAY])
             told = "The server wrote a line that is no message (%d bytes)"
-            logger.warning(told, len(line), extra={"noise": self.noise[-1]})
+            logger.warning(told, len(line), extra={"stray_output": self.stray[-1]})
 
     def listen(self) -> AsyncIterator[bytes]:
-        """Iterate over the lines from now on."""
         return self._broadcast.listen()
 
     def end(self) -> None:
-        """There will be no more."""
         self._broadcast.end()

@@ -60,13 +60,13 @@ Ending = Callable[[], ClientError]
 """Makes the error that tells how a connection ended."""
 
 
-def way_to(
+def open_target(
     target: Target | None,
-    handshake: Handshake,
+    options: ConnectOptions,
     process: ProcessOptions | None,
     http: HttpOptions | None,
 ) -> AbstractAsyncContextManager[Client]:
-    """Find the way to a target; `None` is the URL in `MCP_SERVER_URL`.
+    """Make the connection to a target; `None` is the URL in `MCP_SERVER_URL`.
 
     Returns:
         What connects when it is entered, and disconnects when it is left.
@@ -80,20 +80,16 @@ def way_to(
         target = _target_in_environment()
     check_target("connect", target)
     if isinstance(target, Registry):
-        return _in_process(target, handshake)
+        return _in_process(target, options)
     if isinstance(target, trio.abc.Stream):
-        return _over_stream(_claimed(target), handshake)
+        return _over_stream(_claimed(target), options)
     if isinstance(target, str) and _is_url(target):
-        return _over_http(target, http or HttpOptions(), handshake)
-    return _over_stream(open_process(target, process), handshake)
+        return _over_http(target, http or HttpOptions(), options)
+    return _over_stream(open_process(target, process), options)
 
 
 def check_target(name: str, target: object) -> None:
-    """Make sure that something may be the target of a connection.
-
-    Args:
-        name: What takes it.
-        target: What was given.
+    """Check that a value can be the target of a connection.
 
     Raises:
         TypeError: It may not.
@@ -102,7 +98,12 @@ def check_target(name: str, target: object) -> None:
     """
     if isinstance(target, str) and _is_url(target):
         check_extra("httpx2", f"{name}: a URL", "http")
-        _check_url(name, target)
+        from trio_mcp.client.http.endpoint import parse_url
+
+        try:
+            parse_url(target)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
     elif isinstance(target, Registry | trio.abc.Stream):
         return
     elif isinstance(target, str | bytes) or not isinstance(target, Sequence):
@@ -110,15 +111,6 @@ def check_target(name: str, target: object) -> None:
             f"{name} needs a command as a list, a URL that begins with http:// or https://, "
             f"a Registry or a stream, not {target!r:.100}"
         )
-
-
-def _check_url(name: str, url: str) -> None:
-    from trio_mcp.client.http.endpoint import parse_url
-
-    try:
-        parse_url(url)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
 
 
 def _target_in_environment() -> str:
@@ -138,8 +130,8 @@ def _is_url(text: str) -> bool:
 
 
 @frozen(kw_only=True)
-class Handshake:
-    """What is needed to meet a server, whichever way leads there."""
+class ConnectOptions:
+    """The options of `connect`, as every transport needs them."""
 
     identity: ClientIdentity
     states: StateLog
@@ -155,12 +147,7 @@ class Handshake:
     extensions: ClientExtensions | None = None
     middleware: Sequence[Middleware] = ()
 
-    def time_limit(self) -> TimeLimit:
-        """The time that there is, from now on."""
-        return TimeLimit.after(self.connect_timeout)
-
     def session(self, transport: ClientTransport) -> ClientSession:
-        """Make the session over a transport."""
         return ClientSession(
             transport,
             self.identity,
@@ -176,9 +163,9 @@ class Handshake:
     async def run(
         self, session: ClientSession, era: Era | None = None, limit: TimeLimit | None = None
     ) -> Client:
-        """Shake hands, and learn what has to be known, within the time that there is."""
+        """Negotiate, list the tools, and return the client, within the limit."""
         client = Client(session, self.tools)
-        with (limit or self.time_limit()).scope() as scope:
+        with (limit or TimeLimit.after(self.connect_timeout)).scope() as scope:
             await session.negotiate(era or self.era)
             if self.extensions is not None:
                 self.extensions.agree(client, session)
@@ -186,17 +173,15 @@ class Handshake:
                 self.tools.update({})
             elif self.list_tools:
                 await self._load_tools(client)
-            if self.log_level is not None and self._may_log(client):
+            # In the `_meta` of modern requests it does no harm, even if the server does not log.
+            logs = client.era == "modern" or "logging" in client.capabilities
+            if self.log_level is not None and logs:
                 await client.set_log_level(self.log_level)
             self.states.move(Connected())
         if scope.cancelled_caught:
             what, setting = _what_took_so_long(session), "connect(connect_timeout=...)"
             raise CallTimeout(what, self.connect_timeout, session.stderr(), setting)
         return client
-
-    def _may_log(self, client: Client) -> bool:
-        """Whether the level may be set: in the `_meta` of modern requests it can do no harm."""
-        return client.era == "modern" or "logging" in client.capabilities
 
     async def _load_tools(self, client: Client) -> None:
         try:
@@ -207,32 +192,32 @@ class Handshake:
 
 
 @asynccontextmanager
-async def _in_process(registry: Registry, handshake: Handshake) -> AsyncIterator[Client]:
-    async with serve_in_memory(registry, handshake.limits) as lines:
-        connection = _connection(lines, handshake)
+async def _in_process(registry: Registry, options: ConnectOptions) -> AsyncIterator[Client]:
+    async with serve_in_memory(registry, options.limits) as lines:
+        connection = _connection(lines, options)
 
         async def ending() -> Ending:
             return OutputClosed
 
-        era = handshake.era or "modern"
-        async with _connected(connection, handshake, ending, era=era) as client:
+        era = options.era or "modern"
+        async with _connected(connection, options, ending, era=era) as client:
             yield client
 
 
 @asynccontextmanager
-async def _over_http(url: str, options: HttpOptions, handshake: Handshake) -> AsyncIterator[Client]:
+async def _over_http(url: str, http: HttpOptions, options: ConnectOptions) -> AsyncIterator[Client]:
     """Speak Streamable HTTP, or HTTP+SSE with a server that refuses that."""
     from trio_mcp.client.http.endpoint import Endpoint
     from trio_mcp.client.http.transport import open_http
 
-    async with Endpoint(url, options).opened() as endpoint:
-        limit = handshake.time_limit()
-        methods = METHODS if handshake.extensions is None else handshake.extensions.methods
-        way = open_http(endpoint, options, handshake.inbound, handshake.limits, methods)
+    async with Endpoint(url, http).opened() as endpoint:
+        limit = TimeLimit.after(options.connect_timeout)
+        methods = METHODS if options.extensions is None else options.extensions.methods
+        way = open_http(endpoint, http, options.inbound, options.limits, methods)
         async with way as transport:
-            session = handshake.session(transport)
+            session = options.session(transport)
             try:
-                client = await handshake.run(session, limit=limit)
+                client = await options.run(session, limit=limit)
             except ClientError as error:
                 if not transport.may_be_http_sse:
                     raise
@@ -242,51 +227,51 @@ async def _over_http(url: str, options: HttpOptions, handshake: Handshake) -> As
                 return
             finally:
                 session.close(None)
-        async with _over_sse(endpoint, options, handshake, refused, limit) as client:
+        async with _over_sse(endpoint, http, options, refused, limit) as client:
             yield client
 
 
 @asynccontextmanager
 async def _over_sse(
     endpoint: Endpoint,
-    options: HttpOptions,
-    handshake: Handshake,
+    http: HttpOptions,
+    options: ConnectOptions,
     refused: ClientError,
     limit: TimeLimit,
 ) -> AsyncIterator[Client]:
     from trio_mcp.client.http.sse_stream import fail_unsent, open_sse
 
-    most = handshake.limits.max_message_bytes
-    async with open_sse(endpoint, options, most, refused, limit) as events:
-        connection = _connection(StreamLines(events, most), handshake)
+    most = options.limits.max_message_bytes
+    async with open_sse(endpoint, http, most, refused, limit) as events:
+        connection = _connection(StreamLines(events, most), options)
         events.on_refused = partial(fail_unsent, connection.requests)
         events.pauses = [limit.paused, connection.requests.paused]
 
         async def ending() -> Ending:
             return events.failure
 
-        way = _connected(connection, handshake, ending, era="legacy", limit=limit)
+        way = _connected(connection, options, ending, era="legacy", limit=limit)
         async with way as client:
             yield client
 
 
 @asynccontextmanager
 async def _over_stream(
-    opened: AbstractAsyncContextManager[trio.abc.Stream], handshake: Handshake
+    opened: AbstractAsyncContextManager[trio.abc.Stream], options: ConnectOptions
 ) -> AsyncIterator[Client]:
     async with opened as stream:
         send_nowait = getattr(stream, "send_nowait", None)
-        lines = StreamLines(stream, handshake.limits.max_message_bytes, send_nowait)
-        connection = _connection(lines, handshake)
+        lines = StreamLines(stream, options.limits.max_message_bytes, send_nowait)
+        connection = _connection(lines, options)
         ending = partial(_how_it_ended, stream, connection)
         stderr = (lambda: stream.stderr_tail) if isinstance(stream, StdioTransport) else str
-        async with _connected(connection, handshake, ending, stderr=stderr) as client:
+        async with _connected(connection, options, ending, stderr=stderr) as client:
             yield client
 
 
 @asynccontextmanager
 async def _claimed(stream: trio.abc.Stream) -> AsyncIterator[trio.abc.Stream]:
-    """Take a stream as it is, unless somebody else has it, and close it with the block."""
+    """Claim a stream for this connection, and close it with the block."""
     with ExitStack() as stack:
         try:
             stack.enter_context(claimed(stream))
@@ -296,11 +281,11 @@ async def _claimed(stream: trio.abc.Stream) -> AsyncIterator[trio.abc.Stream]:
             yield stream
 
 
-def _connection(lines: LineTransport, handshake: Handshake) -> Connection:
-    """Make the connection to a server, and let the inbound handler know of it."""
-    inbound = handshake.inbound
+def _connection(lines: LineTransport, options: ConnectOptions) -> Connection:
+    """Make the connection to a server, and give its callbacks to the inbound handler."""
+    inbound = options.inbound
     connection = Connection(
-        lines, inbound, handshake.limits, other_side="Server", on_line=inbound.lines.take
+        lines, inbound, options.limits, other_side="Server", on_line=inbound.lines.take
     )
     inbound.answered = connection.requests.respond
     inbound.paused = connection.requests.paused
@@ -310,24 +295,15 @@ def _connection(lines: LineTransport, handshake: Handshake) -> Connection:
 @asynccontextmanager
 async def _connected(
     connection: Connection,
-    handshake: Handshake,
+    options: ConnectOptions,
     ending: Callable[[], Awaitable[Ending]],
     *,
     stderr: Callable[[], str] = str,
     era: Era | None = None,
     limit: TimeLimit | None = None,
 ) -> AsyncIterator[Client]:
-    """Run a connection beside the block, shake hands, and end it with the block.
-
-    Args:
-        connection: The connection.
-        handshake: How to meet the server.
-        ending: Finds out how the connection ended.
-        stderr: Gives the end of what the server wrote there.
-        era: The only one to speak.
-        limit: Until when the handshake has to be done; by default as long as any may take.
-    """
-    session = handshake.session(StreamTransport(connection))
+    """Run a connection beside the block, connect the client, and end both with the block."""
+    session = options.session(StreamTransport(connection))
     session.stderr = stderr
 
     async def run() -> None:
@@ -340,19 +316,19 @@ async def _connected(
 
     async with background_task(run):
         try:
-            yield await handshake.run(session, era, limit)
+            yield await options.run(session, era, limit)
         finally:
             session.close(None)
 
 
 def _what_took_so_long(session: ClientSession) -> str:
-    if not session.lines.noise:
+    if not session.lines.stray:
         return "connecting"
-    noise = f"{session.lines.noise[0]!r:.80}"
+    noise = f"{session.lines.stray[0]!r:.80}"
     return f"connecting (the server wrote lines that are no messages, such as {noise})"
 
 
 async def _how_it_ended(stream: trio.abc.Stream, connection: Connection) -> Ending:
-    """Find out how a connection ended that nobody here ended."""
+    """Make what tells how a connection ended by itself."""
     kind = WriteFailed if connection.ended_by == "output closed" else OutputClosed
     return await ending_of(stream, kind) if isinstance(stream, StdioTransport) else kind

@@ -1,12 +1,10 @@
-"""Requests that are passed on: results come as they are, questions included."""
+"""Requests of a proxy: their results are returned unchanged, questions included."""
 
 from __future__ import annotations
 
 from trio_mcp.client.client import Client, session_of
 from trio_mcp.client.notifications import ProgressCallback
 from trio_mcp.client.session import ClientRequest
-from trio_mcp.errors import ProtocolError
-from trio_mcp.peer.outbound import ConnectionEnded
 from trio_mcp.wire.jsonrpc import Json
 
 
@@ -18,16 +16,9 @@ async def exchange(
     timeout: float | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> dict[str, Json]:
-    """Send a request and return its result as it came, even if that is a question.
+    """Send a request and return its result unchanged, even if that is a question.
 
     `_meta` fields that the parameters have take the place of the client's own.
-
-    Args:
-        client: Who sends it.
-        method: The method.
-        params: Its parameters.
-        timeout: Seconds to wait, in place of the connection's default; `inf` for ever.
-        on_progress: As in `Client.request`.
 
     Raises:
         McpError: The server answered with an error.
@@ -42,18 +33,10 @@ async def exchange(
 async def exchange_as_it_is(
     client: Client, method: str, params: dict[str, Json]
 ) -> dict[str, Json]:
-    """Send a request that has all its `_meta` fields, and return its result as it came.
+    """Send a request that has all its `_meta` fields, and return its result unchanged.
 
     It waits for as long as it takes.
 
     Raises, and behaves when it is cancelled, as `exchange`.
     """
-    session = session_of(client)
-    try:
-        result = await session.transport.request(method, params)
-    except ConnectionEnded:
-        await session.closed.wait()
-        raise session.failure() from None
-    if not isinstance(result, dict):
-        raise ProtocolError(f"{method}: the server's result is no object")
-    return result
+    return await session_of(client).transmit(method, params)

@@ -1,4 +1,4 @@
-"""What a tool call gave, and its conversion into a type of the caller's choice."""
+"""The result of a tool call, and its conversion to a type of the caller's choice."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from trio_mcp.errors import ProtocolError, ToolFailed
 from trio_mcp.public import public
 from trio_mcp.schema import ArgumentError, compile_validator, schema_of
 from trio_mcp.schema.structuring import structure_arguments
+from trio_mcp.threads import offload
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent
@@ -21,8 +22,6 @@ T = TypeVar("T")
 
 _FEW: Final = 100
 """So many blocks of text are converted at once."""
-_LONG_TEXT: Final = 20_000
-"""So many characters of JSON are converted at once."""
 
 
 @public
@@ -58,7 +57,7 @@ class CallResult:
     @property
     def text(self) -> str:
         """The text of all text blocks, line by line."""
-        return "\n".join(each.text for each in self.content if isinstance(each, TextContent))
+        return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
 
     def value(self, kind: type[T]) -> T:
         """Convert the result into a type: the structured content, or else the text as JSON.
@@ -102,17 +101,16 @@ class CallResult:
             return self.text
 
 
-def takes_long(result: CallResult, kind: Any) -> bool:
-    """Whether `CallResult.value` would hold up an event loop."""
-    if result.structured_content is None:
-        return len(result.text) > _LONG_TEXT
-    validate, _ = _converter(kind)
-    answer: bool = validate.takes_long(result.structured_content)
-    return answer
+async def convert_result(result: CallResult, kind: type[T]) -> T:
+    """Do what `CallResult.value` does, in a worker thread if the result is large."""
+    measured = result.structured_content
+    if measured is None:
+        measured = result.text.encode("utf-8", "replace")
+    return await offload(lambda _: result.value(kind), measured)
 
 
 def _is_wrapped(wire: Json) -> bool:
-    """Whether it may be a value in an object: in legacy revisions all structure is an object."""
+    """Whether a value may be wrapped in an object, as legacy revisions demand."""
     return isinstance(wire, dict) and wire.keys() == {"result"}
 
 
@@ -125,7 +123,7 @@ def _converter(kind: Any) -> tuple[Any, Any]:
 
 
 def call_result(wire: dict[str, Json], duration: float) -> CallResult:
-    """Make a `CallResult` of what the server sent.
+    """Convert the result of `tools/call`.
 
     Raises:
         ValueError: It is no result of a tool call.
@@ -136,7 +134,7 @@ def call_result(wire: dict[str, Json], duration: float) -> CallResult:
     payload = from_wire(wire, CallToolResult)
     error = None
     if payload.is_error:
-        said = "\n".join(each.text for each in payload.content if isinstance(each, TextContent))
+        said = "\n".join(block.text for block in payload.content if isinstance(block, TextContent))
         error = said or "the tool failed without saying why"
     return CallResult(
         content=payload.content,
@@ -148,7 +146,7 @@ def call_result(wire: dict[str, Json], duration: float) -> CallResult:
 
 
 def short_result(wire: dict[str, Json], duration: float) -> CallResult | None:
-    """Make a `CallResult` of a few plain texts, as most are; `None` of whatever may take long."""
+    """Convert a result of a few plain texts, as most are; return `None` for any other."""
     return _plain_result(wire, duration, _FEW)
 
 
@@ -168,17 +166,17 @@ _NO_META: Final[dict[str, Json]] = {}
 
 
 def _plain_texts(wire: dict[str, Json], most: float) -> list[Any] | None:
-    """The short way for the most common result: success, told in plain text blocks."""
+    """Convert the content of a success that is plain text blocks only."""
     blocks = wire.get("content")
     if wire.get("isError", False) is not False or type(blocks) is not list or len(blocks) > most:
         return None
     if type(wire.get("_meta", _NO_META)) is not dict:
         return None
     texts = []
-    for each in blocks:
-        if type(each) is not dict or len(each) != 2 or each.get("type") != "text":
+    for block in blocks:
+        if type(block) is not dict or len(block) != 2 or block.get("type") != "text":
             return None
-        text = each.get("text")
+        text = block.get("text")
         if type(text) is not str:
             return None
         texts.append(TextContent(text))

@@ -1,4 +1,4 @@
-"""A session with a server: requests, whatever they are about, from the handshake to the end."""
+"""A session with a server: its requests, from the handshake to the end."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from trio_mcp.registry.entrances import check_trio
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Id, Json, json_type
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.methods import CALL_TOOL
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.questions import Root
 from trio_mcp.wire.revisions import META_LOG_LEVEL, Era
@@ -43,7 +44,7 @@ def _block_was_left() -> ClientError:
 
 @define(kw_only=True)  # not frozen, which would take twice the time to make
 class ClientRequest:
-    """A request to be sent. It is not changed."""
+    """A request to be sent. Treat it as immutable."""
 
     method: str
     params: Params = field(factory=dict)
@@ -57,35 +58,22 @@ class ClientRequest:
 
     @property
     def what(self) -> str:
-        """What it is, for people."""
-        if self.method == "tools/call":
+        if self.method == CALL_TOOL.name:
             return f"tool {self.params.get('name')!r}"
         return self.method
 
     @property
     def setting(self) -> str:
-        """What sets how long it waits, unless that was said for this request."""
+        """The option that sets its time limit, unless the call itself did."""
         if self.is_exact:
             return ""
-        if self.method == "tools/call":
+        if self.method == CALL_TOOL.name:
             return "call_tool(timeout=...) or connect(tool_timeout=...)"
         return "timeout=... or connect(request_timeout=...)"
 
 
 class ClientSession:
-    """What a `Client` says and hears.
-
-    Args:
-        transport: The way to the server.
-        identity: What the client says of itself.
-        inbound: Takes in what the server sends.
-        states: The state of the connection.
-        request_timeout: Seconds that a request waits, unless it says otherwise.
-        max_timeout: Seconds that it waits at most because of progress.
-        limits: The bounds of the connection.
-        middleware: What runs around requests, the first one outermost.
-        describe: Finds what the server's lists say of the target of a request.
-    """
+    """Requests to a server, from the handshake to the end of the connection."""
 
     def __init__(
         self,
@@ -131,7 +119,7 @@ class ClientSession:
 
     @property
     def negotiated(self) -> Negotiated:
-        """What client and server agreed on.
+        """The outcome of the handshake.
 
         Raises:
             NotConnected: The handshake is not done.
@@ -143,7 +131,7 @@ class ClientSession:
     # -- from the handshake to the end ----------------------------------------------------
 
     async def negotiate(self, era: Era | None) -> None:
-        """Shake hands.
+        """Agree with the server on a revision.
 
         Raises:
             ProtocolError: There is no revision that both speak, or the server speaks none.
@@ -152,7 +140,7 @@ class ClientSession:
         try:
             self._negotiated = await negotiate(self.transport, self._identity, era)
         except ConnectionEnded:
-            await self.closed.wait()  # whoever sees the end finds out how it came, and says so
+            await self.closed.wait()  # until it is known how the connection ended
             raise self.failure() from None
         revision = self._negotiated.revision
         if self._identity.extensions:
@@ -164,11 +152,11 @@ class ClientSession:
             self._meta = self._identity.meta(revision, self.shared_extensions)
 
     def close(self, failure: Callable[[], ClientError] | None) -> None:
-        """The connection ended, by itself (then `failure` tells how) or by leaving the block."""
+        """End the session: by itself (then `failure` tells how) or by leaving the block."""
         if self.closed.is_set():
             return
-        # Who waits for `closed` reads the failure, and who iterates over states sees the last one:
-        # both stand before anybody is woken.
+        # Tasks that wait for `closed` read the failure, and listeners read the last state: both are
+        # set before any of them is woken.
         if failure is not None:
             self._failure = failure
             self.states.move(Disconnected(failure()))
@@ -177,7 +165,6 @@ class ClientSession:
         self.closed.set()
 
     def failure(self) -> ClientError:
-        """Make the error that tells how the connection ended."""
         return self._failure()
 
     # -- requests -------------------------------------------------------------------------
@@ -191,7 +178,7 @@ class ClientSession:
         return self._send_through(request) if self._middleware else self._send(request)
 
     async def _send_through(self, request: ClientRequest) -> dict[str, Json]:
-        """Send a request through middleware, as often as that wants it to be sent."""
+        """Send a request through middleware, each time that it calls the next handler."""
         from trio_mcp.registry.middleware import McpRequest, chained, check_request  # if any
 
         ids = iter([request.id])
@@ -203,8 +190,8 @@ class ClientSession:
         asked = McpRequest(method=request.method, params=request.params)
         if self._describe is not None:
             cache = self.notifications.cache
-            news: Callable[[], int] = partial(getattr, cache, "changes")
-            asked = evolve(asked, describe=self._describe, news=news)
+            resource_version: Callable[[], int] = partial(getattr, cache, "changes")
+            asked = evolve(asked, describe=self._describe, resource_version=resource_version)
         result: Any = await chained(self._middleware, proceed)(asked)
         if not isinstance(result, dict):
             raise TypeError(
@@ -215,7 +202,11 @@ class ClientSession:
 
     async def _send(self, request: ClientRequest) -> dict[str, Json]:
         if request.method in self.unshared_methods:
-            raise self._unshared(request.method)
+            extension = self.unshared_methods[request.method]
+            why = (
+                f"{request.method} is not sent: the server does not have the extension {extension}"
+            )
+            raise McpError(METHOD_NOT_FOUND, why)
         timeout = self.request_timeout if request.timeout is None else request.timeout
         params, id = request.params, request.id
         started = self.now()
@@ -244,7 +235,7 @@ class ClientSession:
         )
 
     async def exchange(self, request: ClientRequest) -> dict[str, Json]:
-        """Send a request and return its result as it came, be it a question or an extension's.
+        """Send a request and return its result unchanged, be it a question or an extension's.
 
         Raises, and behaves when it is cancelled, as `exchange` in `passing.py`.
         """
@@ -255,15 +246,10 @@ class ClientSession:
         except DeadlinePassed:
             raise CallTimeout(request.what, timeout, self.stderr(), request.setting) from None
 
-    def _unshared(self, method: str) -> McpError:
-        identifier = self.unshared_methods[method]
-        why = f"{method} is not sent: the server does not have the extension {identifier}"
-        return McpError(METHOD_NOT_FOUND, why)
-
     async def _finish(
         self, request: ClientRequest, result: dict[str, Json], limit: TimeLimit
     ) -> dict[str, Json]:
-        """Let the extension that has such results make the final one of it."""
+        """Let an extension make the final result of one of its own kind."""
         kind = result["resultType"]
         if not isinstance(kind, str):
             raise ProtocolError(f"{request.method}: the resultType is {json_type(kind)}")
@@ -276,10 +262,6 @@ class ClientSession:
         with limit.scope():
             return await finisher[1](request, result, limit)
         raise DeadlinePassed
-
-    def next_id(self) -> Id:
-        """Reserve the id of a request."""
-        return self.transport.next_id()
 
     def _send_once(
         self, request: ClientRequest, params: Params, limit: TimeLimit, id: Id | None
@@ -298,7 +280,7 @@ class ClientSession:
             return await self._transmit(request.method, params, extra, limit, id)
 
     def _progress_of(self, request: ClientRequest, limit: TimeLimit) -> ProgressCallback:
-        """Make the callback of a request: from each progress on, it waits as long again."""
+        """Wrap a request's callback, so that each progress restarts its time limit."""
         callback = request.on_progress
         assert callback is not None
         check_plain("on_progress", callback)
@@ -308,22 +290,28 @@ class ClientSession:
         timeout = limit.deadline - started
         latest = max(limit.deadline, started + self._max_timeout) - limit.stood_still
 
-        def told(progress: float, total: float | None, message: str | None) -> None:
+        def restart(progress: float, total: float | None, message: str | None) -> None:
             now = trio.current_time()
             limit.put_off(min(timeout, latest + limit.stood_still - now), now)
             callback(progress, total, message)
 
-        return told
+        return restart
 
-    async def _transmit(
+    def _transmit(
         self, method: str, params: Params, extra: Params | None, limit: TimeLimit, id: Id | None
-    ) -> dict[str, Json]:
-        """Send a request with the `_meta` that its revision wants, and with what it has itself."""
+    ) -> Awaitable[dict[str, Json]]:
+        """Add the `_meta` of the revision to a request, and send it."""
         meta = self._meta
         if extra or "_meta" in params:
             meta = {**(meta or {}), **params.get("_meta", {}), **(extra or {})}
         if meta is not None:
             params = {**params, "_meta": meta}
+        return self.transmit(method, params, limit, id)
+
+    async def transmit(
+        self, method: str, params: Params, limit: TimeLimit | None = None, id: Id | None = None
+    ) -> dict[str, Json]:
+        """Send a request that has all its `_meta` fields, and return its result unchanged."""
         try:
             result = await self.transport.request(method, params, limit, id)
         except ConnectionEnded:
@@ -338,7 +326,7 @@ class ClientSession:
     async def answer(
         self, request: ClientRequest, questions: Mapping[str, Json]
     ) -> dict[str, Json]:
-        """Answer questions that an extension has heard, on behalf of a request."""
+        """Answer questions that an extension has received, on behalf of a request."""
         answers = await self.answer_in_time(request, {"inputRequests": dict(questions)})
         given: dict[str, Json] = answers.get("inputResponses", {})
         return given
@@ -362,9 +350,14 @@ class ClientSession:
         answers: dict[str, Json] = {}
 
         async def answer(key: str, question: Json) -> None:
-            answers[key] = await self._answer(question)
+            match question:
+                case {"method": str(method)}:
+                    params = question.get("params") or {}
+                    answers[key] = await self._inbound.handlers.answer(method, params)
+                case _:
+                    raise ProtocolError("a question in inputRequests has no method")
 
-        await run_all([partial(answer, *each) for each in asked.items()])
+        await run_all([partial(answer, *question) for question in asked.items()])
         extra: Params = {"inputResponses": answers} if asked else {}
         if "requestState" in result:
             state = result["requestState"]
@@ -373,16 +366,9 @@ class ClientSession:
             extra["requestState"] = state
         return extra
 
-    async def _answer(self, question: Json) -> dict[str, Json]:
-        match question:
-            case {"method": str(method)}:
-                return await self._inbound.handlers.answer(method, question.get("params") or {})
-        raise ProtocolError("a question in inputRequests has no method")
-
     # -- what is not asked for ------------------------------------------------------------
 
     async def notify(self, method: str, params: Params) -> None:
-        """Send a notification (`Client.notify`)."""
         check_trio("this client")
         if self.closed.is_set():
             raise self.failure()
@@ -391,19 +377,15 @@ class ClientSession:
         await self.transport.notify(method, params or None)
 
     async def set_roots(self, roots: Sequence[str | Root]) -> None:
-        """Change the roots (`Client.set_roots`)."""
         if self._inbound.handlers.roots is None:
-            raise ValueError(
-                "the server was not told of any roots: connect with Handlers(roots=[])"
-            )
+            raise ValueError("no roots have been declared: connect with Handlers(roots=[])")
         self._inbound.handlers = evolve(self._inbound.handlers, roots=roots)
-        if not self.negotiated.revision.modern:  # who asks each time need not be told
+        if not self.negotiated.revision.modern:  # a modern server asks each time
             await self.notify("notifications/roots/list_changed", {})
 
     # -- the log --------------------------------------------------------------------------
 
     async def set_log_level(self, level: LoggingLevel) -> None:
-        """Ask for log messages of this level and above (`Client.set_log_level`)."""
         if level not in LOGGING_LEVELS:
             raise ValueError(f"no log level {level!r}; there are: {', '.join(LOGGING_LEVELS)}")
         if self._meta is None:

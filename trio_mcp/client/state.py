@@ -36,7 +36,7 @@ ClientState = Connecting | Connected | Disconnected
 
 
 class StateLog:
-    """The present state, and those who watch it change. It ends exactly once."""
+    """The present state and its watchers. It ends exactly once."""
 
     def __init__(self) -> None:
         self.current: ClientState | None = None
@@ -44,7 +44,7 @@ class StateLog:
         self._changes: Broadcast[ClientState] = Broadcast()
 
     def move(self, state: ClientState) -> None:
-        """Move on, unless it has ended."""
+        """Change the state, unless it has ended."""
         if isinstance(self.current, Disconnected):
             return
         self.current = state
@@ -53,5 +53,5 @@ class StateLog:
             self._changes.end()
 
     def listen(self) -> AsyncIterator[ClientState]:
-        """Iterate from the present state, or else the first one, to the end."""
+        """Iterate over the states, from the present or else the first one."""
         return self._changes.listen(*([] if self.current is None else [self.current]))

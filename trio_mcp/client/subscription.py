@@ -1,7 +1,7 @@
 """A subscription, for the length of a block.
 
 In modern revisions a subscription is a request that stays open; in legacy ones resources are
-subscribed to one by one, and changed lists are announced to everybody. Both come out as one
+subscribed to one by one, and changed lists are announced to every client. Both become one
 asynchronous iterator of changes.
 """
 
@@ -70,7 +70,7 @@ async def _listening(session: ClientSession, stream: ChangeStream) -> AsyncItera
     if stream.uris:
         wanted["resourceSubscriptions"] = list(stream.uris)
     wanted |= stream.extensions
-    stream.id = session.next_id()
+    stream.id = session.transport.next_id()
 
     limit = TimeLimit.after(session.request_timeout)
     request = ClientRequest(
@@ -102,7 +102,7 @@ async def _listening(session: ClientSession, stream: ChangeStream) -> AsyncItera
 
 
 async def _subscribe(session: ClientSession, uri: str) -> bool:
-    """Subscribe to a resource, if there is such a one."""
+    """Subscribe to a resource; return whether it exists."""
     try:
         await session.send(ClientRequest(method="resources/subscribe", params={"uri": uri}))
     except McpError as error:
@@ -113,12 +113,10 @@ async def _subscribe(session: ClientSession, uri: str) -> bool:
 
 
 def _is_unknown(error: Exception) -> bool:
-    """Whether a server refused a request because it does not know the method."""
     return isinstance(error, McpError) and error.code == METHOD_NOT_FOUND
 
 
 async def _end_with(session: ClientSession, stream: ChangeStream) -> None:
-    """End a stream of changes with the connection."""
     await session.closed.wait()
     stream.end(session.failure())
 
@@ -144,13 +142,13 @@ async def _subscribed(session: ClientSession, stream: ChangeStream) -> AsyncIter
 
 
 def _offers(session: ClientSession, capability: str, detail: str) -> bool:
-    """Whether a legacy server says that it tells of something."""
+    """Whether a legacy server declares that it notifies of something."""
     offered = session.negotiated.capabilities.get(capability)
     return isinstance(offered, dict) and offered.get(detail) is True
 
 
 async def _join(session: ClientSession, uris: Collection[str], mine: list[str]) -> None:
-    """Subscribe to what nobody here has subscribed to yet, and note what was to be had."""
+    """Subscribe to those URIs that no other stream has subscribed to, and list them in `mine`."""
     users = session.notifications.subscriptions.users
     async with session.notifications.subscriptions.turn:  # counts and requests change together
         for uri in uris:
@@ -162,7 +160,7 @@ async def _join(session: ClientSession, uris: Collection[str], mine: list[str]) 
 
 
 async def _leave(session: ClientSession, mine: list[str]) -> None:
-    """Unsubscribe from what nobody else here wants."""
+    """Unsubscribe from those URIs that no other stream uses."""
     users = session.notifications.subscriptions.users
     async with session.notifications.subscriptions.turn:
         gone = [uri for uri in mine if users[uri] == 1]

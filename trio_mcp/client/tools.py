@@ -1,9 +1,10 @@
-"""The tools of a server, as this side knows them: their names, limits and schemas."""
+"""The tools of a server on the client's side: names, limits and schemas."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -14,9 +15,10 @@ from attrs import Factory, define, field
 from trio_mcp.errors import InvalidArguments, ToolDisabled, UnknownTool
 from trio_mcp.public import public
 from trio_mcp.schema import SchemaError, Validator, compile_validator
-from trio_mcp.wire.collector import collector_paused, collector_spared
+from trio_mcp.threads import in_thread, offload
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.jsonrpc import Json, encode
+from trio_mcp.wire.methods import CALL_TOOL
 from trio_mcp.wire.payloads import ToolDescription
 from trio_mcp.wire.revisions import META_TIMEOUT
 
@@ -39,7 +41,7 @@ _LAG: Final = 1.0
 
 @define(eq=False)
 class _SchemaCheck:
-    """Checks values by a schema of the server's, which is compiled for the first of them."""
+    """Checks values by a server's schema, which is compiled when first used."""
 
     schema: dict[str, Json]
     what: str
@@ -48,7 +50,7 @@ class _SchemaCheck:
     """One; or none, where the schema is not acceptable."""
 
     def problem_with(self, value: Json) -> str | None:
-        """Say what is wrong with a value; `None` if nothing is, or the schema is not acceptable."""
+        """Say what is wrong with a value; `None` also if the schema is not acceptable."""
         if self._validators is None:
             try:
                 self._validators = [compile_validator(self.schema, noun=self.noun)]
@@ -58,26 +60,22 @@ class _SchemaCheck:
         return next((validate(value) for validate in self._validators), None)
 
     def fits_at_sight(self, value: Json) -> bool:
-        """Whether a value is seen to fit, as most are after the first."""
+        """Whether the quick check accepts a value, as it does most after the first."""
         validators = self._validators
         return validators[0].is_plain(value) if validators else False
 
     async def check(self, value: Json) -> str | None:
-        """Do the same, in a worker thread if that takes long."""
-        if self._takes_long(value):
-            return await trio.to_thread.run_sync(self.problem_with, value, abandon_on_cancel=True)
-        return self.problem_with(value)
+        """Like `problem_with`, but in a worker thread if that takes long."""
+        if self._validators is None and self._compiles_long():
+            return await in_thread(self.problem_with, value)
+        return await offload(self.problem_with, value)
 
-    def _takes_long(self, value: Json) -> bool:
-        if self._validators is None:  # the schema is the server's, and may be hostile
-            try:
-                text = encode(self.schema, is_finite=True)
-            except (TypeError, ValueError):  # nested too deeply, say
-                return True
-            if len(text) > _LONG_SCHEMA or b'"pattern' in text:
-                return True
-            self.problem_with({})
-        return any(each.takes_long(value) for each in self._validators or ())
+    def _compiles_long(self) -> bool:
+        try:
+            text = encode(self.schema, is_finite=True)
+        except (TypeError, ValueError):  # nested too deeply, say
+            return True
+        return len(text) > _LONG_SCHEMA or b'"pattern' in text
 
 
 @public
@@ -90,8 +88,8 @@ class RemoteTool:
     description: str | None
     input_schema: dict[str, Json]
     timeout: float = 5.0
-    """Seconds that `Client.call_tool` waits for it: 5, what `connect` was told, or a second more
-    than the limit that the server publishes for it. May be changed."""
+    """Seconds that `Client.call_tool` waits for it: the `tool_timeout` of `connect`, or a second
+    more than the limit that the server publishes for it. May be changed."""
     enabled: bool = True
     """Whether `Client.call_tool` may call it. May be changed."""
     details: dict[str, Json] = field(factory=dict, repr=False)
@@ -100,28 +98,19 @@ class RemoteTool:
     """What the server calls it."""
     output_schema: dict[str, Json] | None = field(init=False, repr=False, eq=False)
     """What its structured results look like; `None` if the server does not say."""
-    # Most tools are never called, and there may be very many.
-    _arguments_check: _SchemaCheck | None = field(default=None, init=False, repr=False, eq=False)
-    _results_check: _SchemaCheck | None = field(default=None, init=False, repr=False, eq=False)
 
     @output_schema.default
     def _described_output(self) -> dict[str, Json] | None:
         schema = self.details.get("outputSchema")
         return schema if isinstance(schema, dict) else None
 
-    @property
+    @cached_property  # most tools are never called, and there may be very many
     def _arguments(self) -> _SchemaCheck:
-        if self._arguments_check is None:
-            what = f"Tool {self.name}: arguments"
-            self._arguments_check = _SchemaCheck(self.input_schema, what, "argument")
-        return self._arguments_check
+        return _SchemaCheck(self.input_schema, f"Tool {self.name}: arguments", "argument")
 
-    @property
+    @cached_property
     def _results(self) -> _SchemaCheck:
-        if self._results_check is None:
-            what = f"Tool {self.name}: results"
-            self._results_check = _SchemaCheck(self.output_schema or {}, what, "result")
-        return self._results_check
+        return _SchemaCheck(self.output_schema or {}, f"Tool {self.name}: results", "result")
 
     def problem_with(self, arguments: dict[str, Json]) -> str | None:
         """Say what is wrong with arguments, by the tool's schema; `None` if nothing is.
@@ -132,8 +121,7 @@ class RemoteTool:
 
     def fits_at_sight(self, arguments: dict[str, Json]) -> bool:
         """Whether arguments need no `check`, as most do not."""
-        check = self._arguments_check
-        return check is not None and check.fits_at_sight(arguments)
+        return self._arguments.fits_at_sight(arguments)
 
     async def check(self, arguments: dict[str, Json]) -> str | None:
         """Like `problem_with`, but in a worker thread if it takes long."""
@@ -155,12 +143,6 @@ class RemoteTool:
 class ToolTable:
     """The tools by their local names.
 
-    Args:
-        timeout: Seconds that a call waits, unless the tool says otherwise.
-        max_timeout: Seconds that it waits at most because the tool says so.
-        names: By local name, the server's name of tools that are to be called otherwise here; or
-            what makes the local name of each.
-
     Raises:
         ValueError: One of the server's names is there twice.
     """
@@ -178,14 +160,13 @@ class ToolTable:
         self._is_listed = False
 
     async def made_of(self, listed: Sequence[Json]) -> dict[str, RemoteTool]:
-        """Make tools of what the server lists. However many there are, others get their turn."""
+        """Make tools of a server's list, with a checkpoint now and then."""
         found: dict[str, RemoteTool] = {}
         for start in range(0, len(listed), _AT_ONCE):
             if start:
                 await trio.lowlevel.checkpoint()
-            with collector_paused() if len(listed) <= _AT_ONCE else collector_spared():
-                for each in listed[start : start + _AT_ONCE]:
-                    self._add(each, found)
+            for wire in listed[start : start + _AT_ONCE]:
+                self._add(wire, found)
         return found
 
     def _add(self, wire: Json, found: dict[str, RemoteTool]) -> None:
@@ -237,7 +218,7 @@ class ToolTable:
         )
 
     def _timeout_of(self, wire: dict[str, Json]) -> float:
-        """How long to wait for a tool: so long that its server's own limit passes before."""
+        """Return how long to wait for a tool: longer than its server's own limit."""
         meta = wire.get("_meta")
         limit = meta.get(META_TIMEOUT) if isinstance(meta, dict) else None
         if not isinstance(limit, int | float):
@@ -245,8 +226,8 @@ class ToolTable:
         return max(self._timeout, min(limit, self._max_timeout - _LAG) + _LAG)
 
     def describe(self, request: McpRequest) -> ToolDescription | None:
-        """Return what the server says of the tool that a request calls (`McpRequest`)."""
-        if request.method != "tools/call" or request.target is None:
+        """Find the description of the tool that a request calls (`McpRequest`)."""
+        if request.method != CALL_TOOL.name or request.target is None:
             return None
         tool = self.tools.get(self._local_name(request.target))
         try:
@@ -255,7 +236,7 @@ class ToolTable:
             return None
 
     def tool_for(self, name: str) -> RemoteTool:
-        """Find the tool to call. Before they are listed, it is any.
+        """Find the tool to call. Before they are listed, any name will do.
 
         Raises:
             UnknownTool: There is none of that name.
@@ -271,7 +252,7 @@ class ToolTable:
         return tool
 
     async def check(self, tool: RemoteTool, arguments: dict[str, Json]) -> None:
-        """Make sure that a tool takes these arguments, once the tools are listed.
+        """Check arguments against a tool's schema, once the tools are listed.
 
         Raises:
             InvalidArguments: They do not fit its schema.

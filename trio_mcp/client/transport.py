@@ -1,4 +1,4 @@
-"""How a client's requests reach a server, and who deals with what the server sends."""
+"""The transport of a client's requests, and the handler of what the server sends."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from trio_mcp.client.notifications import Notifications, RawLines
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.peer.time_limits import TimeLimit
+from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import (
     Id,
@@ -22,8 +23,6 @@ from trio_mcp.wire.jsonrpc import (
     Notification,
     Request,
     Response,
-    error_line,
-    result_line,
 )
 
 logger = logging.getLogger("trio_mcp.client")
@@ -32,14 +31,14 @@ Params = dict[str, Json]
 
 
 class ClientTransport(Protocol):
-    """What a `Client` sends through."""
+    """Sends the requests and notifications of a session."""
 
     @property
     def always_responds(self) -> bool:
-        """Whether silence means that an answer is still to come, whatever was asked."""
+        """Whether every request gets an answer sooner or later."""
 
     async def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
-        """Take note of the server's tools; tell which ones cannot be called this way, and why."""
+        """Learn the server's tools; return those that cannot be called this way, and why."""
 
     def next_id(self) -> Id:
         """Reserve the id of a request."""
@@ -51,17 +50,17 @@ class ClientTransport(Protocol):
         limit: TimeLimit | None = None,
         id: Id | None = None,
     ) -> Json:
-        """Send a request and return its result, if it comes within a time limit.
+        """Send a request and return its result, within a time limit.
 
         Raises:
             McpError: The server answered with an error.
             ClientError: It could not be asked, where each request has a way of its own.
             ConnectionEnded: The connection ended.
-            DeadlinePassed: It was not answered in time. The server has been told to stop.
+            DeadlinePassed: It was not answered in time. It was cancelled.
         """
 
     async def notify(self, method: str, params: Params | None = None) -> None:
-        """Send a notification, before any later request. After the end nothing happens.
+        """Send a notification, before any later request. After the end, do nothing.
 
         Raises:
             TypeError: The parameters are not JSON.
@@ -79,13 +78,12 @@ class StreamTransport:
         self.notify = connection.requests.notify
 
     async def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
-        """Do nothing: there is nothing to know of them, and none is left out."""
         return {}
 
 
 @define(eq=False)
 class InboundHandler:
-    """Deals with what a server sends over a stream (a `Handler` of its connection)."""
+    """Handles what a server sends over a stream (a `Handler` of its connection)."""
 
     handlers: Handlers
     timeout: float
@@ -98,25 +96,24 @@ class InboundHandler:
 
     @property
     def takes_batches(self) -> bool:
-        """Whatever was agreed on: nobody would be told of what is refused."""
+        """Always true: a client has no way to refuse a batch."""
         return True
 
-    def begin(self, request: Request, in_batch: bool) -> bytes | InboundRequest:
-        """Answer a ping at once; let a handler answer the rest."""
+    def begin(self, request: Request, in_batch: bool) -> Answer | InboundRequest:
+        """Answer a ping at once; leave the rest to a handler."""
         if request.method == "ping":
-            return result_line(request.id, {})
+            return Result({})
         return ServerRequestCall(request, self.handlers, self.timeout, self.paused)
 
     def notified(self, notification: Notification) -> None:
-        """Pass a notification on."""
         self.notifications.take(notification)
 
     def malformed(self, message: Malformed, line: bytes) -> None:
-        """Report what is no message; a server gets no answer to its noise.
+        """Report a line that is no message. The server gets no answer.
 
         If it shows whose answer it was meant to be, that request fails at once.
         """
-        self.lines.take_noise(line)
+        self.lines.take_stray(line)
         method, result = line.find(b'"method"'), line.find(b'"result"')
         if method < 0 or 0 <= result < method:  # it may be in the result, too
             why = f"The server's answer cannot be read: {message.error.message}"
@@ -126,7 +123,7 @@ class InboundHandler:
 
 @define(eq=False)
 class ServerRequestCall(InboundRequest):
-    """A server's request that a handler answers, while no deadline of ours passes."""
+    """A server's request that a handler answers. Our own deadlines stand still meanwhile."""
 
     request: Request
     handlers: Handlers
@@ -135,26 +132,31 @@ class ServerRequestCall(InboundRequest):
 
     @property
     def label(self) -> str:
-        """What it is, for the log."""
         return f"Handler of {self.request.method}"
 
-    async def run(self, scope: Scope) -> bytes | None:
-        """Let the handler answer."""
+    async def run(self, scope: Scope) -> Answer | None:
         request = self.request
         try:
             with scope, self.paused():
                 result = await self.handlers.answer(request.method, request.params)
-                return result_line(request.id, result)
+                return Result(result, on_encode_error=self._unsendable)
         except McpError as error:
-            return error_line(request.id, error)
+            return error
         except Exception:
             logger.exception("%s failed", self.label)
-            return error_line(request.id, McpError(INTERNAL_ERROR, f"{request.method} failed"))
+            return self._failed()
         return self.unfinished()
 
-    def unfinished(self) -> bytes | None:
+    def _unsendable(self) -> McpError:
+        logger.error("%s failed: its answer cannot be encoded", self.label)
+        return self._failed()
+
+    def _failed(self) -> McpError:
+        return McpError(INTERNAL_ERROR, f"{self.request.method} failed")
+
+    def unfinished(self) -> Answer | None:
         """Return the answer to a question whose handler was cancelled."""
         if self.answered or self.cause is Cause.PEER:
             return None
         message = f"{self.request.method} was cancelled"
-        return error_line(self.request.id, McpError(INTERNAL_ERROR, message))
+        return McpError(INTERNAL_ERROR, message)

@@ -45,12 +45,11 @@ class CallerConnection:
     scope: trio.CancelScope = Factory(trio.CancelScope)
     idle_since: float = 0.0
     tells_of_roots: bool = False
-    """Whether the server is about to be told that the caller's roots have changed."""
+    """Whether a notification that the caller's roots have changed is on its way."""
     _changed: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Keep it open for the length of a block."""
         self.users += 1
         try:
             yield
@@ -60,7 +59,7 @@ class CallerConnection:
             self._changed.unpark_all()
 
     async def until_idle(self, seconds: float) -> None:
-        """Wait until nobody has used it for so long."""
+        """Wait until it was unused for that many seconds."""
         while self.users or trio.current_time() < self.idle_since + seconds:
             if self.users:
                 await self._changed.park()
@@ -70,16 +69,7 @@ class CallerConnection:
 
 @define(eq=False, repr=False)
 class CallerConnections:
-    """The connections of the callers of one server.
-
-    Args:
-        name: What the server is called.
-        open_: Makes a connection for a caller, whose calls are kept in what it gets.
-        nursery: Where they run.
-        most: How many there may be.
-        idle: Seconds after which one that is not used is closed.
-        patience: Seconds that a call waits for a free one.
-    """
+    """Opens, shares and closes the connections of the callers of one server."""
 
     _name: str
     _open: Callable[[OpenCalls, CallerKey], ClientConnection] = field(alias="open_")
@@ -92,11 +82,7 @@ class CallerConnections:
     """Those that there are, the one that was begun first at the beginning."""
 
     async def connection(self, key: CallerKey, *, alone: bool) -> CallerConnection:
-        """Return the connection of a caller, which may still have to be opened.
-
-        Args:
-            key: Who the caller is, and what it can be asked.
-            alone: Whether no other call may use it at the same time.
+        """Return a caller's connection, which may still be opening. `alone`: shared with no call.
 
         Raises:
             ServerUnavailable: There are too many, and none has become free in time.
@@ -111,24 +97,24 @@ class CallerConnections:
         raise ServerUnavailable(self._name, why)
 
     def _find(self, key: CallerKey, alone: bool) -> CallerConnection | None:
-        for each in self.open:
-            ends = each.error is not None or each.scope.cancel_called
-            if each.key == key and not ends and not (alone and each.users):
-                return each
+        for connection in self.open:
+            ends = connection.error is not None or connection.scope.cancel_called
+            if connection.key == key and not ends and not (alone and connection.users):
+                return connection
         if len(self.open) < self._most:
             connection = CallerConnection(key, idle_since=trio.current_time())
             self.open[connection] = None
             self._nursery.start_soon(self._hold, connection)
             return connection
-        unused = [each for each in self.open if not each.users]
+        unused = [connection for connection in self.open if not connection.users]
         if unused and not any(
-            each.scope.cancel_called for each in self.open
+            connection.scope.cancel_called for connection in self.open
         ):  # it goes on being counted until it has really ended
-            min(unused, key=lambda each: each.idle_since).scope.cancel()
+            min(unused, key=lambda connection: connection.idle_since).scope.cancel()
         return None
 
     def note_free(self) -> None:
-        """Have those look again who wait for a connection."""
+        """Wake the calls that wait for a free connection."""
         self._ended.unpark_all()
 
     async def _hold(self, connection: CallerConnection) -> None:

@@ -1,7 +1,7 @@
 """The calls that are open on one connection to a server, and to whom its words belong.
 
 A legacy server asks and logs without saying during which call. If all calls that are open just now
-are of one caller, it is that one who is meant. If not, nobody can know, and nobody is told.
+are of one caller, it is that one who is meant. If not, that is not known, and no caller gets it.
 """
 
 from __future__ import annotations
@@ -41,19 +41,18 @@ class OpenCalls:
         self.calls: Final[dict[OpenCall, None]] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
         return bool(self.calls)
 
     def on_log(self, level: LoggingLevel, data: Json, source: str | None) -> None:
-        """Pass a log message on, if it is clear to whom."""
+        """Pass a log message to the caller, if there is only one."""
         call = self._only_caller()
         if call is None:
-            logger.debug("A log message of a server is nobody's: it is not passed on")
+            logger.debug("A log message of a server is not passed on: it is not clear to whom")
         else:
             call.relay.log(level, data, source)
 
     async def ask(self, method: str, params: dict[str, Json]) -> dict[str, Json]:
-        """Pass a question on.
+        """Pass a question to the caller.
 
         Raises:
             McpError: It is not clear to whom, or the caller cannot or does not want to answer.
@@ -66,24 +65,22 @@ class OpenCalls:
         return answer if isinstance(answer, dict) else {}
 
     def _only_caller(self) -> OpenCall | None:
-        """The latest call, if all are of the same caller."""
-        if len({each.owner for each in self.calls}) != 1:
+        """Return the latest call, if all are of the same caller."""
+        if len({call.owner for call in self.calls}) != 1:
             return None
         return next(reversed(self.calls))
 
 
 @frozen(kw_only=True)
-class PassedOn(Handlers):
-    """Answers a server's questions by asking the caller of the call that is open."""
+class ProxiedHandlers(Handlers):
+    """Answers a server's questions by asking the caller of the open call."""
 
     declared: dict[str, Json]
     calls: OpenCalls
 
     @property
     def capabilities(self) -> dict[str, Json]:
-        """What to declare to the server: what the other one has declared."""
         return self.declared
 
     async def answer(self, method: str, params: dict[str, Json]) -> dict[str, Json]:
-        """Have a question answered."""
         return await self.calls.ask(method, params)

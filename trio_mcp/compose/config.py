@@ -1,4 +1,4 @@
-"""`mcp.json`: the servers that a host is told of, read so that every mistake is named.
+"""Reads `mcp.json`, the servers of a host, and names every mistake in it.
 
 Hosts agree on the outline and differ in the details. What they agree on is read here; keys that
 only concern their user interfaces are passed over; anything else is refused, by file, server and
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from attrs import frozen
+from attrs import evolve, frozen
 
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.errors import ConfigError
@@ -59,7 +59,7 @@ _VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*
 
 @frozen(kw_only=True)
 class ServerConfig:
-    """One server, as it is configured."""
+    """The configuration of one server."""
 
     name: str
     target: Sequence[str | Path] | str | Registry
@@ -71,16 +71,10 @@ class ServerConfig:
     """Seconds that its tools may take, if it says so."""
 
     def process_options(self, usual: ProcessOptions) -> ProcessOptions:
-        """How its command is run."""
-        from attrs import evolve
-
         cwd = usual.cwd if self.cwd is None else self.cwd
         return evolve(usual, env={**usual.env, **self.env}, cwd=cwd)
 
     def http_options(self, usual: HttpOptions) -> HttpOptions:
-        """How its URL is reached."""
-        from attrs import evolve
-
         return evolve(usual, headers={**usual.headers, **self.headers})
 
 
@@ -115,7 +109,7 @@ def read_servers(source: Source, env: Mapping[str, str] | None = None) -> list[S
     if not isinstance(table, Mapping):
         raise ConfigError(f"{where}: mcpServers must be an object, not {json_type(table)}")
     found = [reader.server(name, entry) for name, entry in table.items()]
-    return [each for each in found if each is not None]
+    return [server for server in found if server is not None]
 
 
 def _parsed(path: Path) -> Mapping[str, Json]:
@@ -188,7 +182,7 @@ class _Reader:
         args = entry.get("args", [])
         if not isinstance(args, list | tuple):
             raise self._wrong(name, "args", f"must be a list, not {_kind(args)}")
-        words = [self._text(name, f"args[{place}]", each) for place, each in enumerate(args)]
+        words = [self._text(name, f"args[{place}]", arg) for place, arg in enumerate(args)]
         return ServerConfig(
             name=name,
             target=[self._text(name, "command", entry["command"]), *words],
@@ -208,7 +202,7 @@ class _Reader:
         return ConfigError(f"{self.where}: server {name!r}:{at} {why}")
 
     def _text(self, name: str, key: str, value: Any) -> str:
-        """Read a text, with its variables filled in."""
+        """Read a text, and expand its variables."""
         if not isinstance(value, str) or "\0" in value:
             raise self._wrong(name, key, f"must be a string, not {_kind(value)}")
         return _VARIABLE.sub(self._filler(name, key), value)
@@ -229,7 +223,7 @@ class _Reader:
         values = entry.get(key, {})
         if not isinstance(values, Mapping):
             raise self._wrong(name, key, f"must be an object, not {_kind(values)}")
-        return {each: self._text(name, f"{key}.{each}", value) for each, value in values.items()}
+        return {item: self._text(name, f"{key}.{item}", value) for item, value in values.items()}
 
     def _url(self, name: str, entry: Mapping[str, Any], key: str) -> str:
         url = self._text(name, key, entry[key])
@@ -239,7 +233,7 @@ class _Reader:
         return url
 
     def _cwd(self, name: str, entry: Mapping[str, Any]) -> str | None:
-        """The working directory; a relative one is relative to the file."""
+        """Read the working directory; a relative one is relative to the file."""
         if "cwd" not in entry:
             return None
         try:
@@ -257,7 +251,7 @@ class _Reader:
         return value
 
     def _timeout(self, name: str, entry: Mapping[str, Any]) -> float | None:
-        """The time limit in seconds; hosts write milliseconds."""
+        """Read the time limit in seconds; hosts write milliseconds."""
         value = entry.get("timeout")
         if value is None:
             return None

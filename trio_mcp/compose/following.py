@@ -21,7 +21,7 @@ _LONGEST: Final = 30.0
 
 
 class Throttle:
-    """Slows down what comes again and again, up to a bound."""
+    """Delays repeated work, more and more, up to a bound."""
 
     def __init__(self) -> None:
         self._pause = _SHORTEST
@@ -46,12 +46,12 @@ async def follow_lists(
 
     Args:
         client: The server.
-        refresh: Called with each list that has changed, or may have before anybody listened.
+        refresh: Called with each list that has changed, or may have before the subscription.
             Meanwhile equal changes become one.
         on_failure: Called when the server cannot be followed; that is tried again later.
         on_change: Called with each change, after that.
     """
-    kinds = [each for each in KINDS if each in client.capabilities]
+    kinds = [kind for kind in KINDS if kind in client.capabilities]
     if not kinds:
         return
     throttle = Throttle()
@@ -76,7 +76,7 @@ async def follow_lists(
 
 
 async def _try(refresh: Callable[[Kind], Awaitable[object]], kind: Kind) -> None:
-    """Look at a list again. A server that refuses that may do better the next time."""
+    """Refresh a list. If the server refuses, it may do better the next time."""
     try:
         await refresh(kind)
     except (McpError, ProtocolError, ResponseTooLarge) as error:

@@ -20,7 +20,7 @@ from trio_mcp.compose.names import UniqueNames
 from trio_mcp.compose.options import GatewayOptions, RemoteOptions
 from trio_mcp.compose.remote import Remote
 from trio_mcp.compose.tasks import PassedTasks
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 from trio_mcp.registry import Registry
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.transports.process import ProcessOptions
@@ -31,7 +31,7 @@ from trio_mcp.wire.payloads import Implementation
 logger = logging.getLogger("trio_mcp.compose")
 
 
-@public
+@public_in("trio_mcp.compose")
 @asynccontextmanager
 async def open_proxy(target: Target, **options: Unpack[RemoteOptions]) -> AsyncIterator[Registry]:
     """Make a registry that is another server: with its name, its instructions and all that it has.
@@ -88,7 +88,7 @@ class _Server:
     scope: trio.CancelScope = field(factory=trio.CancelScope, init=False)
 
 
-@public
+@public_in("trio_mcp.compose")
 class Gateway:
     """Many servers in one registry. Made by `open_gateway`."""
 
@@ -112,13 +112,13 @@ class Gateway:
     @property
     def states(self) -> Mapping[str, ClientState]:
         """How each server stands, by name."""
-        return {name: each.remote.state for name, each in self._running.items()}
+        return {name: server.remote.state for name, server in self._running.items()}
 
     async def load(self, source: Source) -> None:
-        """Have the servers of a configuration, and no others. Those that are the same stay.
+        """Replace the servers by those of a configuration. Those that are the same stay.
 
-        Only where names like `git` and `git_hub` come together, or part, do those begin anew, as
-        what they have gets other names.
+        Only where names like `git` and `git_hub` meet, or part, are those connected again, as their
+        tools get other names.
 
         Returns when each new one is connected or has failed once.
 
@@ -129,19 +129,21 @@ class Gateway:
             ValueError: An option does not fit a server; likewise.
         """
         async with self._loading:
-            configs = {each.name: each for each in read_servers(source)}
-            for each in configs.values():
-                check_target(f"server {each.name!r}", each.target)
+            configs = {config.name: config for config in read_servers(source)}
+            for config in configs.values():
+                check_target(f"server {config.name!r}", config.target)
             names = UniqueNames(list(configs))
             kept = {
                 name
-                for name, each in self._running.items()
-                if configs.get(name) == each.config and names.rivals_of(name) == each.rivals
+                for name, server in self._running.items()
+                if configs.get(name) == server.config and names.rivals_of(name) == server.rivals
             }
-            added = [self._made(each, names) for name, each in configs.items() if name not in kept]
+            added = [
+                self._made(config, names) for name, config in configs.items() if name not in kept
+            ]
             for name in self._running.keys() - kept:
                 self._running.pop(name).scope.cancel()
-            await run_all([partial(self._add, each) for each in added])
+            await run_all([partial(self._add, server) for server in added])
 
     def _made(self, config: ServerConfig, names: UniqueNames) -> _Server:
         prefix = names.prefix_of(config.name)
@@ -173,11 +175,11 @@ class Gateway:
                     await trio.sleep_forever()
                 finally:
                     self.registry.unmount(server.remote)
-                    if self._running.get(name) is server:  # nobody has taken it out
+                    if self._running.get(name) is server:  # no later load has taken it out
                         del self._running[name]
 
 
-@public
+@public_in("trio_mcp.compose")
 @asynccontextmanager
 async def open_gateway(
     source: Source,

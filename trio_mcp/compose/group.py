@@ -94,7 +94,7 @@ class GroupServer:
         return await self._connection.client()
 
     def _take_tools(self, found: Mapping[str, RemoteTool]) -> None:
-        """Take the tools of a connection. What was set here holds on."""
+        """Replace the tools; timeouts and `enabled` that were set here stay."""
         for name, tool in found.items():
             known = self._tools.get(name)
             if known is not None and known is not tool:
@@ -102,7 +102,7 @@ class GroupServer:
         self._tools = dict(found)
 
     async def _use(self, work: Callable[[Client], Any]) -> Any:
-        """Have a client do something, and look after the server if that fails."""
+        """Let a client do something, and check the server if that fails."""
         client = await self.client()
         try:
             return await work(client)
@@ -125,7 +125,7 @@ class ServerGroup:
 
     def states(self) -> AsyncIterator[ServerEvent]:
         """Iterate over the states of all servers: the present ones, and then each new one."""
-        now = [ServerEvent(each.name, each.state) for each in self.servers.values()]
+        now = [ServerEvent(server.name, server.state) for server in self.servers.values()]
         return self._events.listen(*now)
 
     # -- tools ----------------------------------------------------------------------------
@@ -149,10 +149,10 @@ class ServerGroup:
         Raises:
             UnknownTool: No server has it.
         """
-        known = [each for each in self.servers.values() if tool in each.tools]
+        known = [server for server in self.servers.values() if tool in server.tools]
         # One that has not been there yet may have it: who asks for it waits for that server.
-        unknown = [self.servers[each] for each in self._names.owners(tool)]
-        for server in (*known, *(each for each in unknown if not each.tools)):
+        unknown = [self.servers[server] for server in self._names.owners(tool)]
+        for server in (*known, *(server for server in unknown if not server.tools)):
             return server
         raise UnknownTool(f"no server has a tool {tool!r:.200}{did_you_mean(tool, self.tools)}")
 
@@ -267,7 +267,7 @@ class ServerGroup:
             except (ClientError, McpError):
                 pass  # its state says so
 
-        await run_all([partial(ask, each) for each in self.servers.values()])
+        await run_all([partial(ask, server) for server in self.servers.values()])
         return {name: found[name] for name in self.servers if name in found}
 
 
@@ -333,10 +333,10 @@ async def connect_all(
     """
     check_trio("connect_all")
     configs = read_servers(source)
-    for each in configs:
-        check_target(f"server {each.name!r}", each.target)
-        check_limits("connect_all", each.target, limits or Limits())
-    names = UniqueNames([each.name for each in configs])
+    for config in configs:
+        check_target(f"server {config.name!r}", config.target)
+        check_limits("connect_all", config.target, limits or Limits())
+    names = UniqueNames([config.name for config in configs])
     events: Broadcast[ServerEvent] = Broadcast()
     usual_http = http or {}
     if not isinstance(usual_http, Mapping):
@@ -344,7 +344,7 @@ async def connect_all(
     if not (handlers is None or isinstance(handlers, Handlers) or callable(handlers)):
         raise TypeError(f"handlers must be Handlers, or a function of names, not {handlers!r:.100}")
     for name in usual_http:
-        if all(each.name != name for each in configs):
+        if all(config.name != name for config in configs):
             raise ValueError(f"http: no server is called {name!r}")
 
     def opener(config: ServerConfig) -> Callable[[], ClientConnection]:
@@ -394,18 +394,11 @@ async def connect_all(
         return server
 
     connections: list[SupervisedConnection] = []
-    servers = {each.name: made(each) for each in configs}
+    servers = {config.name: made(config) for config in configs}
     try:
-        async with _all_running(connections):
+        async with background_task(*[connection.run for connection in connections]):
+            for connection in connections:
+                await connection.settled.wait()
             yield ServerGroup(servers, names, events)
     finally:
         events.end()
-
-
-@asynccontextmanager
-async def _all_running(connections: list[SupervisedConnection]) -> AsyncIterator[None]:
-    """Run connections beside the block, which begins when each of them is there or has failed."""
-    async with background_task(*[each.run for each in connections]):
-        for each in connections:
-            await each.settled.wait()
-        yield

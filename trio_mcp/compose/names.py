@@ -32,7 +32,7 @@ class UniqueNames:
         servers: The names of all servers. Characters that no tool may have become `_`.
 
     Raises:
-        ConfigError: Two of them cannot be told apart.
+        ConfigError: Two of them have the same prefix.
     """
 
     def __init__(self, servers: Iterable[str]) -> None:
@@ -42,22 +42,25 @@ class UniqueNames:
             prefix = _ODD.sub("_", server) + "_"
             if prefix in seen:
                 both = f"{seen[prefix]!r} and {server!r}"
-                raise ConfigError(f"the names of {both} cannot be told apart; change one of them")
+                raise ConfigError(
+                    f"the names of {both} cannot be distinguished; change one of them"
+                )
             seen[prefix] = server
             self._prefixes[server] = prefix
 
     def prefix_of(self, server: str) -> str:
-        """Return what the names of a server's things begin with, without the `_`."""
+        """Return the prefix of a server's names, without the `_`."""
         return self._prefixes[server].removesuffix("_")
 
     def rivals_of(self, server: str) -> frozenset[str]:
-        """The prefixes of other servers that have a say in the names of this one's things."""
+        """Return the prefixes of other servers that affect this one's names."""
         own = self._prefixes[server]
-        others = (each for each in self._prefixes.values() if each != own)
-        return frozenset(each for each in others if each.startswith(own) or own.startswith(each))
+        others = (prefix for prefix in self._prefixes.values() if prefix != own)
+        return frozenset(
+            prefix for prefix in others if prefix.startswith(own) or own.startswith(prefix)
+        )
 
     def name_of(self, server: str, name: str) -> str:
-        """Name something of a server's."""
         prefix = self._prefixes[server]
         plain = prefix + name
         if len(plain) <= LONGEST_NAME and not self._may_be_of_another(server, plain):
@@ -69,9 +72,9 @@ class UniqueNames:
         # Those of a shorter prefix have digits wherever they begin with this one.
         shortest = 0 if _DIGITS.search(plain) else len(self._prefixes[server])
         rivals = self.rivals_of(server)
-        return any(len(each) > shortest and plain.startswith(each) for each in rivals)
+        return any(len(prefix) > shortest and plain.startswith(prefix) for prefix in rivals)
 
     def owners(self, name: str) -> list[str]:
-        """The servers that a name may be of, the likeliest first."""
-        fitting = [each for each, prefix in self._prefixes.items() if name.startswith(prefix)]
-        return sorted(fitting, key=lambda each: -len(self._prefixes[each]))
+        """Return the servers that may have a tool of this name, the likeliest first."""
+        fitting = [server for server, prefix in self._prefixes.items() if name.startswith(prefix)]
+        return sorted(fitting, key=lambda server: -len(self._prefixes[server]))

@@ -8,7 +8,7 @@ from typing import TypedDict
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.state import ClientState
 from trio_mcp.compose.supervised import Backoff
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import LoggingLevel
@@ -33,7 +33,7 @@ class _Options(TypedDict, total=False):
     on_state: Callable[[ClientState], object]
 
 
-@public
+@public_in("trio_mcp.compose")
 class RemoteOptions(_Options, total=False):
     """The options of `Remote`, which documents them."""
 
@@ -42,7 +42,7 @@ class RemoteOptions(_Options, total=False):
     rename: Callable[[str], str] | None
 
 
-@public
+@public_in("trio_mcp.compose")
 class GatewayOptions(_Options, total=False):
     """The options of `open_gateway`: those of `Remote` that hold for all servers, and `http`."""
 

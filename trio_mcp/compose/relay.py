@@ -23,13 +23,9 @@ _MOST_BYTES: Final = 1024 * 1024
 
 
 class Relay:
-    """Passes on progress and log messages, in their order.
+    """Passes progress and log messages to a caller, in their order.
 
     A task for that is started with the first message, as most calls have none.
-
-    Args:
-        context: The caller.
-        nursery: Where the task runs.
     """
 
     __slots__ = ("_idle", "_is_running", "_nursery", "_said", "context")
@@ -42,11 +38,9 @@ class Relay:
         self._said: deque[Callable[[Context], Awaitable[None]]] | None = None
 
     def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Pass on progress."""
         self._add(lambda context: context.progress(progress, total, message))
 
     def log(self, level: LoggingLevel, data: Json, source: str | None) -> None:
-        """Pass on a log message."""
         if len(encode(data, is_finite=True)) > _MOST_BYTES:
             logger.warning("A log message of more than %d bytes is not passed on", _MOST_BYTES)
             return
@@ -73,6 +67,6 @@ class Relay:
             self._idle.unpark_all()
 
     async def drained(self) -> None:
-        """Wait until all of it has been passed on: the result must not overtake it."""
+        """Wait until everything has been passed on: the result must not overtake it."""
         while self._is_running:
             await self._idle.park()

@@ -21,8 +21,8 @@ from trio_mcp.client.state import ClientState, Disconnected
 from trio_mcp.compose.callers import CallerConnections
 from trio_mcp.compose.calls import OpenCalls
 from trio_mcp.compose.following import Throttle, follow_lists
-from trio_mcp.compose.held import HeldCalls
 from trio_mcp.compose.supervised import Backoff, SupervisedConnection
+from trio_mcp.compose.suspended import SuspendedCalls
 from trio_mcp.compose.tasks import KnowsTasks, PassedTasks
 from trio_mcp.compose.upstream import Upstream, open_for_caller
 from trio_mcp.errors import ClientError
@@ -30,28 +30,28 @@ from trio_mcp.public import public
 from trio_mcp.registry import Context
 from trio_mcp.registry.changes import Kind, ResourceUpdated
 from trio_mcp.registry.completions import Completer
-from trio_mcp.registry.converting import converted
 from trio_mcp.registry.entrances import check_trio
-from trio_mcp.registry.forwarding import (
-    Answer,
-    forwarded_completer,
-    forwarded_prompt,
-    forwarded_resource,
-    forwarded_template,
-    forwarded_tool,
+from trio_mcp.registry.forwarding import Answer, ArgumentRef, forwarded_entry
+from trio_mcp.registry.kinds import (
+    CALLED,
+    COMPLETION,
+    LISTED,
+    PROMPT,
+    RESOURCE,
+    TOOL,
+    ListedKind,
+    RefType,
 )
-from trio_mcp.registry.middleware import METHOD_OF
-from trio_mcp.registry.part import KIND_OF, Part, RefType, Table
+from trio_mcp.registry.provider import Provider
 from trio_mcp.registry.resources import Resource
+from trio_mcp.threads import offload
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.conversion import from_wire, wire_name
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.methods import LISTS
-from trio_mcp.wire.offers import PromptDescription, ResourceTemplateDescription
-from trio_mcp.wire.payloads import LoggingLevel, ResourceDescription, ToolDescription
+from trio_mcp.wire.payloads import LoggingLevel, ResourceDescription
 from trio_mcp.wire.revisions import Era
 
 logger = logging.getLogger("trio_mcp.compose")
@@ -63,27 +63,7 @@ _TOLD: Final = 10
 _SETTLING: Final = 0.02
 """Seconds in which resources that are subscribed to one after the other become one request."""
 
-_LISTS: Final[dict[Table, tuple[str, str, Any, Any, str]]] = {
-    "tools": ("tools/list", "tools/call", ToolDescription, forwarded_tool, "name"),
-    "resources": (
-        "resources/list",
-        "resources/read",
-        ResourceDescription,
-        forwarded_resource,
-        "uri",
-    ),
-    "resource_templates": (
-        "resources/templates/list",
-        "resources/read",
-        ResourceTemplateDescription,
-        forwarded_template,
-        "uriTemplate",
-    ),
-    "prompts": ("prompts/list", "prompts/get", PromptDescription, forwarded_prompt, "name"),
-}
-"""By table: what lists it, what asks for an item, what becomes of that, and what names it."""
-
-_KINDS: Final = frozenset(KIND_OF.values())
+_CAPABILITIES: Final = frozenset(kind.capability for kind in LISTED.values())
 
 
 @frozen(kw_only=True)
@@ -100,7 +80,7 @@ class _Bounds:
 
 
 @public
-class Remote(Part):
+class Remote(Provider):
     """A server elsewhere, of any transport and revision, to be mounted in a registry.
 
     It is connected while the registry is served, and connected again whenever it is lost. What it
@@ -109,8 +89,8 @@ class Remote(Part):
     the server alone.
 
     All callers share one connection. If the server speaks a legacy revision, callers that can be
-    asked something have connections of their own: such a server asks on the connection, and nobody
-    could say whom it means. For a command, each of these is a process, so they are bounded.
+    asked something have connections of their own: such a server asks on the connection, where it
+    is not clear whom it means. For a command, each of these is a process, so they are bounded.
 
     Args:
         target: As for `connect`: a command, a URL, a `Registry`; but no stream, which could not be
@@ -208,15 +188,15 @@ class Remote(Part):
         self._watching = trio.lowlevel.ParkingLot()
         self._followed: frozenset[str] = frozenset()  # what the server tells of, or did last
         self._has_resources = False
-        self.may_offer: Collection[str] = _KINDS  # until it is known
+        self.declared_capabilities: Collection[str] = _CAPABILITIES  # until it is known
         self._real_names: dict[str, str] = {}  # of prompts, for completions
-        self._answers = {method: partial(_answer, method) for method in METHOD_OF.values()}
+        self._answers = {method: partial(_answer, method) for method in CALLED}
 
     # -- its life -------------------------------------------------------------------------
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Any]:
-        """Be connected for the length of the block, for all that is served meanwhile.
+        """Connect, and share the connection with every registry that is served during the block.
 
         Without it, each registry that is served has connections of its own.
 
@@ -234,12 +214,12 @@ class Remote(Part):
 
     @property
     def shared_state(self) -> Upstream | None:
-        """Its connections, while it is `running`."""
+        """The connections, while it is `running`."""
         return self._shared
 
     @asynccontextmanager
     async def lifespan(self, limits: Limits) -> AsyncIterator[Upstream]:
-        """Be connected for as long as a registry is served."""
+        """Connect for as long as a registry is served."""
         if self._shared is not None:
             yield self._shared
             return
@@ -259,25 +239,25 @@ class Remote(Part):
 
     @property
     def needs_running(self) -> bool:
-        """Whether it has to be opened before anything of it is called, and is not open."""
+        """Whether it has to be opened before anything of it can be called."""
         return self._shared is None
 
     @property
     def state(self) -> ClientState:
-        """How its connection stands: the latest one, if there are several."""
+        """The state of the connection: the latest one, if there are several."""
         upstream = next(reversed(self._upstreams), None)
         return Disconnected() if upstream is None else upstream.main.state
 
     @property
     def status(self) -> str:
-        """The same in a word."""
+        """The state as a word."""
         return type(self.state).__name__.lower()
 
     async def ready(self, limits: Limits | None = None) -> None:
         """Wait until it is known what the server has, or that it is not there."""
         for upstream in list(self._upstreams):
             await upstream.main.settled.wait()
-            if not upstream.main.was_lost:  # nobody waits for one that comes and goes
+            if not upstream.main.was_lost:  # one that is lost now and then is not waited for
                 with trio.move_on_after(self._bounds.connect_timeout):
                     await upstream.listed.wait()
 
@@ -299,37 +279,37 @@ class Remote(Part):
             idle=self._bounds.caller_idle,
             patience=self._bounds.patience,
         )
-        held = HeldCalls(nursery, self._bounds.max_held, self._question_timeout)
-        upstream = Upstream(main, calls, callers, held, nursery, self._log_level, self._tasks)
+        suspended = SuspendedCalls(nursery, self._bounds.max_held, self._question_timeout)
+        upstream = Upstream(main, calls, callers, suspended, nursery, self._log_level, self._tasks)
         return upstream
 
     # -- what it has ----------------------------------------------------------------------
 
     async def _attend(self, client: Client, upstream: Upstream) -> None:
-        """Keep the tables as they are over there, and pass on what is told of resources."""
+        """Keep the tables like the server's, and pass on changes of resources."""
         self.completes = "completions" in client.capabilities
-        self.may_offer = _KINDS.intersection(client.capabilities)
+        self.declared_capabilities = _CAPABILITIES.intersection(client.capabilities)
         self._has_resources = "resources" in client.capabilities
-        for table, kind in KIND_OF.items():
-            if kind not in client.capabilities:
-                await self.replace(table, [])
+        for kind in LISTED.values():
+            if kind.capability not in client.capabilities:
+                await self.replace(kind.table, [])
             else:
-                await self._refresh_table(client, table)
+                await self._refresh_table(client, kind)
         upstream.listed.set()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._follow_resources, client, upstream)
             refresh = partial(self._refresh, client)
             await follow_lists(client, refresh, upstream.main.note_failure)
 
-    async def _refresh(self, client: Client, kind: Kind) -> None:
-        for table, of in KIND_OF.items():
-            if of == kind:
-                await self._refresh_table(client, table)
+    async def _refresh(self, client: Client, capability: Kind) -> None:
+        for kind in LISTED.values():
+            if kind.capability == capability:
+                await self._refresh_table(client, kind)
 
-    async def _refresh_table(self, client: Client, table: Table) -> None:
-        method = _LISTS[table][0]
+    async def _refresh_table(self, client: Client, kind: ListedKind) -> None:
+        method, table = kind.list.name, kind.table
         try:
-            listed = await client.list_all(method, LISTS[method][1], fresh=True)
+            listed = await client.list_all(method, kind.items, fresh=True)
         except (ClientError, McpError) as error:
             logger.warning("Server %s: %s failed: %s", self.name, method, error)
             return
@@ -337,69 +317,69 @@ class Remote(Part):
             told = "Server %s lists %d %s; the first %d are taken"
             logger.warning(told, self.name, len(listed), table, self._bounds.max_items)
             listed = listed[: self._bounds.max_items]
-        if table == "tools":
+        if kind is TOOL:
             await take_tools(client, listed)
-        if table == "prompts":  # what was there before must not be kept for ever
+        if kind is PROMPT:  # what was there before must not be kept for ever
             self._real_names = {}
-        found, refused = await converted(partial(self._items, table), listed)
+        found, refused = await offload(partial(self._items, kind), listed)
         refused += await self.replace(table, found)
         for why in refused[:_TOLD]:
             logger.warning("Server %s: something of %s is left out: %.300s", self.name, table, why)
 
-    def _items(self, table: Table, listed: list[Json]) -> tuple[list[Any], list[Exception]]:
-        """Make entries of what the server lists, and tell why some cannot be made."""
+    def _items(self, kind: ListedKind, listed: list[Json]) -> tuple[list[Any], list[Exception]]:
+        """Make entries of a server's list, and collect the errors of those that cannot be made."""
         found: list[Any] = []
         refused: list[Exception] = []
-        for each in listed:
+        for wire in listed:
             try:
-                found.append(self._item(table, each))
+                found.append(self._item(kind, wire))
             except (ValueError, TypeError) as error:
                 refused.append(error)
         return found, refused
 
-    def _item(self, table: Table, wire: Json) -> Any:
-        """Make an entry of what the server lists.
+    def _item(self, kind: ListedKind, wire: Json) -> Any:
+        """Make an entry of an item of a server's list.
 
         Raises:
             ValueError: It is not what it should be.
         """
-        _, method, payload, forwarded, key = _LISTS[table]
-        answer = self._answers[method]
+        key, payload, answer = kind.key, kind.description_type, self._answers[kind.call.name]
         name = wire.get(key) if isinstance(wire, dict) else None
         if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
             raise ValueError(f"it needs a {key} of 1 to {_LONGEST_NAME} characters")
         described = from_wire(wire, payload)
         if self._rename is not None and key == "name":
             described = evolve(described, name=self._rename(name))
-            if table == "prompts":
+            if kind is PROMPT:
                 self._real_names[described.name] = name
             answer = partial(_answer_renamed, answer, name)
-        pass_on = {"pass_on": partial(_pass_on, name)} if table == "tools" else {}
+        pass_on = partial(_pass_on, name) if kind is TOOL else None
         known = _known_members(payload)
-        foreign = {name: each for name, each in wire.items() if name not in known}
-        made = forwarded(described, answer, **pass_on)
-        return evolve(made, foreign=foreign) if foreign else made
+        extra = {name: value for name, value in wire.items() if name not in known}
+        made: Any = forwarded_entry(described, answer, pass_on=pass_on)
+        return evolve(made, extra_fields=extra) if extra else made
 
     # -- resources ------------------------------------------------------------------------
 
     def find_unlisted(self, uri: str) -> Resource | None:
-        """Let the server say what is at a URI that it does not list."""
+        """Make an entry for a URI that the server does not list: the server decides."""
         if not self._has_resources or len(uri) > _LONGEST_NAME:
             return None
-        return forwarded_resource(ResourceDescription(uri, uri), self._answers["resources/read"])
+        answer = self._answers[RESOURCE.call.name]
+        return forwarded_entry(ResourceDescription(uri, uri), answer)
 
     def watched(self, uri: str) -> None:
-        """Have the server tell of a resource."""
+        """Follow the changes of a resource."""
         self._watched[uri] = None
         self._watching.unpark_all()
 
     def unwatched(self, uri: str) -> None:
-        """Have it tell no more."""
+        """Stop to follow them."""
         self._watched.pop(uri, None)
         self._watching.unpark_all()
 
     async def _follow_resources(self, client: Client, upstream: Upstream) -> None:
-        """Subscribe to what is watched here, each time that this changes.
+        """Subscribe to the watched resources, each time that these change.
 
         The next subscription begins before the last one ends, so that nothing is missed. What was
         followed on a connection that was lost may have changed meanwhile.
@@ -434,7 +414,7 @@ class Remote(Part):
         missed: frozenset[str],
         task_status: trio.TaskStatus[trio.CancelScope],
     ) -> None:
-        """Tell of the changes of some resources, and first of what was missed, until cancelled."""
+        """Report the changes of some resources, and first of missed ones, until cancelled."""
         throttle = Throttle()
         started = False
         with trio.CancelScope() as scope:
@@ -460,23 +440,23 @@ class Remote(Part):
                 await throttle.wait()
 
     def roots_changed(self, state: Any, connection_id: str, principal: str | None) -> None:
-        """Tell the server, on the connections of the caller whose roots have changed."""
+        """Notify the server, on the caller's connections, that its roots have changed."""
         if state is not None:  # what is mounted may not be open yet
             state.roots_changed(connection_id, principal)
 
     # -- completion -----------------------------------------------------------------------
 
     def find_completer(self, kind: RefType, target: str, argument: str) -> Completer:
-        """Let the server complete an argument."""
+        """Make a completer that asks the server."""
         key: Literal["name", "uri"] = "name" if kind == "ref/prompt" else "uri"
-        answer = self._answers["completion/complete"]
+        answer = self._answers[COMPLETION.call.name]
         target = self._real_names.get(target, target)
-        return forwarded_completer({"type": kind, key: target}, argument, answer)
+        return forwarded_entry(ArgumentRef({"type": kind, key: target}, argument), answer)
 
 
 @cache
 def _known_members(payload: Any) -> frozenset[str]:
-    return frozenset(wire_name(each) for each in fields(payload))
+    return frozenset(wire_name(member) for member in fields(payload))
 
 
 async def _answer(method: str, params: dict[str, Json], context: Context) -> Mapping[str, Json]:

@@ -1,4 +1,4 @@
-"""A connection that comes back: one task holds it open, loses it, and opens it again.
+"""A connection that is opened again whenever it is lost, by the one task that owns it.
 
 The whole life of each connection, its nurseries and scopes included, is in that one task. Others
 only borrow the client that is open just now.
@@ -26,7 +26,7 @@ from trio_mcp.errors import (
     ServerUnavailable,
     SessionExpired,
 )
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.errors import McpError
 
@@ -36,7 +36,7 @@ _SUSPICIOUS: Final = (CallTimeout, CannotReach, ConnectionLost, SessionExpired)
 """Failures after which it is worth looking whether a server is still there."""
 
 
-@public
+@public_in("trio_mcp.compose")
 @frozen(kw_only=True)
 class Backoff:
     """How soon a server that was lost is tried again.
@@ -68,13 +68,9 @@ class SupervisedConnection:
     """A connection to one server that is opened again whenever it is lost.
 
     Args:
-        name: What the server is called.
-        open: Makes a connection, each time a new one.
-        backoff: How soon it is tried again.
-        patience: Seconds that a caller waits for a server that is not there; and that a server has
-            to answer, when a call has failed in a way that looks as if it were gone.
-        on_state: Called with each state.
-        adopt: Called with each new client, before anybody else gets it.
+        patience: Seconds that a caller waits for a client; and that a server has to answer, when a
+            call has failed in a way that looks as if it were gone.
+        adopt: Called with each new client, before any caller gets it.
         attend: Run beside each connection. When it returns, nothing happens; what it raises ends
             the connection.
     """
@@ -117,7 +113,7 @@ class SupervisedConnection:
             self._move(Disconnected(None))
 
     async def _hold(self) -> tuple[Exception, float]:
-        """Hold one connection as long as it lasts. Returns how it ended, and its seconds."""
+        """Hold one connection as long as it lasts; return how it ended, and its seconds."""
         since: float | None = None
         try:
             async with self._open() as client:
@@ -146,7 +142,7 @@ class SupervisedConnection:
             logger.exception("The callback for states failed")
 
     async def _until_lost(self, client: Client) -> Exception:
-        """Wait for the end of a connection, and find out whether it has come without a word."""
+        """Wait for the end of a connection, also one that is only noticed by asking."""
         error: Exception | None = None
 
         async def attend() -> None:
@@ -174,7 +170,7 @@ class SupervisedConnection:
         return error or ConnectionLost("the connection ended")
 
     async def _examined(self, client: Client) -> Exception:
-        """Whenever there is a reason for doubt, look whether the server answers."""
+        """Ping the server whenever it is suspected to be gone."""
         while True:
             await self._suspected.park()
             try:
@@ -187,7 +183,7 @@ class SupervisedConnection:
     # -- for callers ----------------------------------------------------------------------
 
     async def client(self) -> Client:
-        """Return the client that is open, or wait for one.
+        """Return the open client, or wait for one.
 
         Raises:
             ServerUnavailable: There is none within the time that callers have.
@@ -203,10 +199,9 @@ class SupervisedConnection:
 
     @property
     def current(self) -> Client | None:
-        """The client that is open just now."""
         return self._client
 
     def note_failure(self, error: Exception) -> None:
-        """Take note that a request has failed: if it looks as if the server were gone, look."""
+        """Have the server pinged if a failure looks as if it were gone."""
         if isinstance(error, _SUSPICIOUS):
             self._suspected.unpark_all()

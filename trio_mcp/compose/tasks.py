@@ -1,4 +1,4 @@
-"""Tasks of servers elsewhere, for the callers whose calls have become them.
+"""Tasks of servers elsewhere, for the callers whose calls they were.
 
 A task belongs to the caller that began it. So it has an id of ours, which leads to its server and
 to its id there, and which is good for that caller alone.
@@ -40,13 +40,12 @@ Send = Callable[[str, dict[str, Json]], Awaitable[dict[str, Json]]]
 
 
 class KnowsTasks(ClientExtension):
-    """Lets a server know that there are tasks on this side (a `ClientExtension`)."""
+    """Declares to a server that this side supports tasks (a `ClientExtension`)."""
 
     identifier = TASKS
     era = "modern"
 
     def methods(self) -> Sequence[Method]:
-        """Return the methods of tasks."""
         return _METHODS
 
 
@@ -60,7 +59,7 @@ class _Task:
 
 
 class PassedTasks(ServerExtension):
-    """Has callers ask for the tasks that servers elsewhere have made of their calls.
+    """Passes requests about tasks on to the servers that have them.
 
     Args:
         most: How many tasks are known at most; the oldest ones are forgotten first.
@@ -75,12 +74,7 @@ class PassedTasks(ServerExtension):
         self._followed: set[str] = set()
 
     def adopt(self, result: Mapping[str, Json], owner: str | None, send: Send) -> dict[str, Json]:
-        """Give a task that a server has made an id of ours.
-
-        Args:
-            result: What the server has answered a call with.
-            owner: Whose call it was.
-            send: The way to the server.
+        """Return a server's result with an id of ours for its task.
 
         Returns:
             The result for the caller.
@@ -94,11 +88,9 @@ class PassedTasks(ServerExtension):
     # -- what it adds ---------------------------------------------------------------------
 
     def methods(self) -> Sequence[ExtensionMethod]:
-        """Return the methods of tasks, which are passed on."""
         return [ExtensionMethod(row=row, handler=self._pass_on) for row in _METHODS]
 
     def subscriptions(self) -> Sequence[ExtensionSubscription]:
-        """Return the subscription to tasks, by their ids."""
         return [
             ExtensionSubscription(
                 key="taskIds",
@@ -110,18 +102,17 @@ class PassedTasks(ServerExtension):
 
     @asynccontextmanager
     async def lifespan(self, serving: ExtensionServing) -> AsyncIterator[ExtensionServing]:
-        """Follow tasks for those who have subscribed."""
         yield serving
 
     async def _pass_on(self, request: ExtensionRequest) -> dict[str, Json]:
         id = request.params.get("taskId")
         task = self._find(id, request.principal)
-        kept = {key: each for key, each in request.params.items() if key != "_meta"}
+        kept = {key: value for key, value in request.params.items() if key != "_meta"}
         result = await task.send(request.method, {**kept, "taskId": task.id})
         return {**result, "taskId": id} if "taskId" in result else result
 
     def _find(self, id: Json, owner: str | None) -> _Task:
-        """Find a task of a caller's. For all others the answer is the same: there is none."""
+        """Find a task of a caller's. The error is the same whether it exists or not."""
         task = self._tasks.get(id) if isinstance(id, str) else None
         if task is None or task.owner != owner:
             why = "Task not found: it never was, is not yours, or has expired"
@@ -131,7 +122,7 @@ class PassedTasks(ServerExtension):
     # -- following --------------------------------------------------------------------------
 
     async def _accept(self, request: ExtensionRequest, ids: Sequence[str]) -> Collection[str]:
-        mine = [each for each in ids if self._is_of(each, request.principal)]
+        mine = [id for id in ids if self._is_of(id, request.principal)]
         serving: ExtensionServing = request.state
         for id in mine:
             if id not in self._followed:
@@ -150,7 +141,7 @@ class PassedTasks(ServerExtension):
             return None
 
     async def _follow(self, serving: ExtensionServing, id: str) -> None:
-        """Ask how a task is doing until it has ended, and tell of each change."""
+        """Poll a task until it has ended, and report each change."""
         last: Any = None
         try:
             while id in self._tasks:

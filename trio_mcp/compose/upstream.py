@@ -1,4 +1,4 @@
-"""A server behind ours, while it is in use: its connections, and the way of a request to it.
+"""The connections to a server behind ours, and the way of a request to it.
 
 | The server is | the caller | goes by | its questions |
 |---|---|---|---|
@@ -6,7 +6,7 @@
 | modern | legacy | the shared connection | are results; the caller is asked, the request repeated |
 | legacy | cannot be asked | the shared connection | there are none |
 | legacy | legacy | a connection of its own | are requests, and are passed on as requests |
-| legacy | modern | a connection of its own | become results; the call is held (`held.py`) |
+| legacy | modern | a connection of its own | become results; the call is held (`suspended.py`) |
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from trio_mcp.client.client import Client
 from trio_mcp.client.contents import is_not_found
 from trio_mcp.client.passing import exchange, exchange_as_it_is
 from trio_mcp.compose.callers import CallerConnection, CallerConnections, CallerKey
-from trio_mcp.compose.calls import Ask, OpenCall, OpenCalls, PassedOn
-from trio_mcp.compose.held import HeldCall, HeldCalls, about
+from trio_mcp.compose.calls import Ask, OpenCall, OpenCalls, ProxiedHandlers
 from trio_mcp.compose.relay import Relay
 from trio_mcp.compose.supervised import SupervisedConnection
+from trio_mcp.compose.suspended import SuspendedCalls, about
 from trio_mcp.compose.tasks import PassedTasks
 from trio_mcp.errors import ClientError, ServerUnavailable
 from trio_mcp.registry import Context
@@ -41,6 +41,7 @@ from trio_mcp.wire.errors import (
 )
 from trio_mcp.wire.extensions import TASKS
 from trio_mcp.wire.jsonrpc import Json, encode
+from trio_mcp.wire.methods import CALL_TOOL, READ_RESOURCE
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.revisions import (
     META_CLIENT_CAPABILITIES,
@@ -57,7 +58,7 @@ _QUESTIONS: Final = ("elicitation", "sampling", "roots")
 _BETWEEN: Final = frozenset({META_VERSION, "progressToken"})
 """Fields of `_meta` that only concern our caller and us."""
 _MODERN_ONLY: Final = frozenset({META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_LOG_LEVEL})
-"""Fields that a legacy server was told of in the handshake."""
+"""Fields that a legacy server got in the handshake."""
 _TELLING: Final = frozenset({"progressToken", META_LOG_LEVEL})
 """Fields by which a caller wants to hear of a call before its result."""
 _SHARED_BY_ALL: Final = (None, "http")
@@ -69,23 +70,13 @@ Params = dict[str, Json]
 
 @define(eq=False, repr=False)
 class Upstream:
-    """The connections to one server.
-
-    Args:
-        main: The connection that all callers share, unless they need one of their own.
-        calls: Those that are open on it.
-        callers: The others.
-        held: Calls that wait for their callers.
-        nursery: Where messages to callers are passed on.
-        log_level: What legacy servers log before a caller wants to hear more.
-        tasks: Keeps the tasks that calls have become, where there may be any.
-    """
+    """The connections to one server."""
 
     main: SupervisedConnection
     _calls: OpenCalls
     callers: CallerConnections
     """The connections of single callers."""
-    held: HeldCalls
+    suspended: SuspendedCalls
     """Calls that wait for their callers."""
     _nursery: trio.Nursery
     _log_level: LoggingLevel
@@ -117,7 +108,7 @@ class Upstream:
             return await self._for_caller(declared, method, params, context)
         except McpError as error:
             uri = str(params.get("uri"))
-            if method == "resources/read" and is_not_found(error, uri):
+            if method == READ_RESOURCE.name and is_not_found(error, uri):
                 raise ResourceNotFound(uri) from None  # each revision has an error of its own
             raise
         except ClientError as error:
@@ -125,7 +116,7 @@ class Upstream:
             raise self._told(error) from None
 
     def pass_on(self, params: Params, name: str, arguments: Json) -> Awaitable[Params] | None:
-        """Pass a call on as it is, where nothing can be said or asked on the way.
+        """Pass a call on unchanged, where nothing can be said or asked on the way.
 
         That is between a modern caller and a modern server, if the caller wants neither progress
         nor log messages. Questions are results there.
@@ -153,13 +144,13 @@ class Upstream:
 
     async def _passed_on(self, client: Client, params: Params) -> Params:
         try:
-            return await exchange_as_it_is(client, "tools/call", params)
+            return await exchange_as_it_is(client, CALL_TOOL.name, params)
         except ClientError as error:
             self.main.note_failure(error)
             raise self._told(error) from None
 
     def _told(self, error: ClientError) -> ToolError:
-        """Tell a caller of a failure, without what is nobody's business (its stderr, say)."""
+        """Make the error for a caller, without internals such as the server's stderr."""
         name = self.main.name
         if isinstance(error, ServerUnavailable):
             return ToolError(f"Server {name} is not available")
@@ -177,7 +168,7 @@ class Upstream:
     async def _asking(
         self, client: Client, method: str, params: Params, context: Context
     ) -> Params:
-        """Ask a legacy caller what a modern server wants to know, and repeat the request."""
+        """Ask a legacy caller a modern server's questions, and repeat the request."""
         for _ in range(_MOST_ROUNDS):
             result = await self._by_main(client, method, params, context)
             if result.get("resultType") != "input_required":
@@ -202,17 +193,13 @@ class Upstream:
         subject = about(method, params, context)
         if "requestState" in params:
             state, answers = params["requestState"], params.get("inputResponses")
-            call = self.held.resume(state, subject, context, answers)
+            call = self.suspended.resume(state, subject, context, answers)
         else:
-            call = self.held.begin(
-                subject, context, partial(self._held_work, declared, method, params)
+            in_session = partial(self._in_session, declared, method, params)
+            call = self.suspended.begin(
+                subject, context, lambda call: in_session(call.relay, call.ask)
             )
-        return await self.held.answer(call)
-
-    async def _held_work(
-        self, declared: Params, method: str, params: Params, call: HeldCall
-    ) -> Params:
-        return await self._in_session(declared, method, params, call.relay, call.ask)
+        return await self.suspended.answer(call)
 
     async def _in_session(
         self, declared: Params, method: str, params: Params, relay: Relay, ask: Ask
@@ -236,18 +223,18 @@ class Upstream:
         return connection.client
 
     def roots_changed(self, connection_id: str, principal: str | None) -> None:
-        """Tell the server that a caller's roots have changed, on the connections of that caller."""
-        for each in self.callers.open:
-            if each.key[:2] == (connection_id, principal) and not each.tells_of_roots:
-                each.tells_of_roots = True
-                self._nursery.start_soon(self._tell_of_roots, each)
+        """Notify the server, on that caller's connections, that its roots have changed."""
+        for connection in self.callers.open:
+            if connection.key[:2] == (connection_id, principal) and not connection.tells_of_roots:
+                connection.tells_of_roots = True
+                self._nursery.start_soon(self._tell_of_roots, connection)
 
     async def _tell_of_roots(self, connection: CallerConnection) -> None:
         try:
             client = await self._opened(connection)
             await client.notify("notifications/roots/list_changed", {})
         except ClientError as error:
-            logger.debug("Server %s is not told of other roots: %s", self.main.name, error)
+            logger.debug("Server %s gets no notification of other roots: %s", self.main.name, error)
         finally:
             connection.tells_of_roots = False
 
@@ -262,7 +249,7 @@ class Upstream:
         relay: Relay,
         ask: Ask,
     ) -> Params:
-        """Send a request to the server, and pass on what it says meanwhile."""
+        """Send a request to the server, and relay what it says meanwhile."""
         context = relay.context
         if client.era == "legacy":
             await self._have_logged(client, context.log_level)
@@ -287,7 +274,7 @@ class Upstream:
         return result
 
     async def _have_logged(self, client: Client, level: LoggingLevel | None) -> None:
-        """Have a legacy server log what a caller wants to hear, if it does not yet.
+        """Lower the log level of a legacy server to what a caller wants to hear.
 
         It goes on logging that, for all who share the connection. Each of them hears only what it
         wants itself (`Context.log`).
@@ -301,17 +288,17 @@ class Upstream:
             await client.set_log_level(level)
         except McpError as error:
             logger.debug("Server %s keeps its log level: %s", self.main.name, error)
-        except BaseException:  # nobody knows whether it was told: the next one asks again
+        except BaseException:  # whether it arrived is not known: the next call asks again
             if self._logged[client] == level:
                 self._logged[client] = asked
             raise
 
     def _meta_for(self, client: Client, meta: Params, context: Context) -> Params:
-        """Return what the server gets to see of a request's `_meta`."""
+        """Return the part of a request's `_meta` that is for the server."""
         if client.era == "legacy":
             left_out = _BETWEEN | _MODERN_ONLY
-            return {key: each for key, each in meta.items() if key not in left_out}
-        kept = {key: each for key, each in meta.items() if key not in _BETWEEN}
+            return {key: value for key, value in meta.items() if key not in left_out}
+        kept = {key: value for key, value in meta.items() if key not in _BETWEEN}
         if META_CLIENT_CAPABILITIES in kept:
             declared = kept[META_CLIENT_CAPABILITIES]
             kept[META_CLIENT_CAPABILITIES] = self._passed_capabilities(client, declared)
@@ -322,15 +309,15 @@ class Upstream:
         return kept
 
     def _passed_capabilities(self, client: Client, declared: Params) -> Params:
-        """What a modern caller has declared; of extensions, only what can be passed on."""
-        kept = {key: each for key, each in declared.items() if key != "extensions"}
+        """Return a modern caller's capabilities, without extensions that cannot be passed on."""
+        kept = {key: value for key, value in declared.items() if key != "extensions"}
         extensions = declared.get("extensions")
         if self._tasks is not None and TASKS in client.extensions and isinstance(extensions, dict):
             kept["extensions"] = {key: extensions[key] for key in extensions if key == TASKS}
         return kept
 
     async def _about_task(self, method: str, params: Params) -> Params:
-        """Ask the server something about a task.
+        """Send the server a request about a task.
 
         Raises:
             McpError: The server answered with an error.
@@ -344,31 +331,31 @@ class Upstream:
 
 
 def open_for_caller(open_: Callable[..., Any], calls: OpenCalls, key: CallerKey) -> Any:
-    """Make a connection that declares what a caller has declared, and asks that one."""
+    """Make a connection with a caller's capabilities, whose questions go to that caller."""
     import orjson
 
     declared = orjson.loads(key[-1])
-    return open_(handlers=PassedOn(declared=declared, calls=calls), on_log=calls.on_log)
+    return open_(handlers=ProxiedHandlers(declared=declared, calls=calls), on_log=calls.on_log)
 
 
 def _askable(context: Context) -> Params:
-    """What a caller can be asked, as it has declared it."""
+    """Return the capabilities of a caller that let it be asked."""
     declared = context.capabilities
     return {key: declared[key] for key in _QUESTIONS if key in declared and context.supports(key)}
 
 
 def _owner_of(context: Context, relay: Relay) -> Hashable:
-    """Whose a call is; where each request is one by itself, its own."""
+    """Identify the caller; where each request is one by itself, the request."""
     id = context.connection_id
     return relay if id in _SHARED_BY_ALL else (id, context.principal)
 
 
 def _without_meta(params: Params) -> Params:
-    return {key: each for key, each in params.items() if key != "_meta"}
+    return {key: value for key, value in params.items() if key != "_meta"}
 
 
 async def _answers(asked: Json, context: Context) -> Params:
-    """Ask a caller several things, side by side.
+    """Ask a caller several questions, side by side.
 
     Raises:
         McpError: The caller cannot be asked, or refuses.
@@ -381,5 +368,5 @@ async def _answers(asked: Json, context: Context) -> Params:
         answers[key] = await context.ask(question["method"], question.get("params"), key=key)
 
     questions = asked.items() if isinstance(asked, dict) else ()
-    await run_all([partial(ask, *each) for each in questions])
+    await run_all([partial(ask, *question) for question in questions])
     return answers

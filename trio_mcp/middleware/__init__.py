@@ -1,7 +1,7 @@
 """Middleware that people ask for: limits, a cache, repetition, a record of who did what.
 
-All are async callable objects, and stand in `Registry(middleware=[…])`, around requests; those that
-say so may also stand in `Registry(call_middleware=[…])` and `connect(middleware=[…])`.
+All are async callable objects, and stand in `Registry(middleware=[…])`. Those that say so can go
+around requests or around calls, and may also stand in `connect(middleware=[…])`.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from trio_mcp.middleware.retry import Retry as Retry
     from trio_mcp.middleware.size import ResultSize as ResultSize
     from trio_mcp.registry.middleware import CallNext as CallNext
+    from trio_mcp.registry.middleware import McpCall as McpCall
+    from trio_mcp.registry.middleware import McpRequest as McpRequest
     from trio_mcp.registry.middleware import RequestNext as RequestNext
 
-_MODULES: Final = {
+MODULES: Final = {
     "AuditLog": "middleware.audit",
     "Cache": "middleware.caching",
     "CallNext": "registry.middleware",
+    "McpCall": "registry.middleware",
+    "McpRequest": "registry.middleware",
     "RateLimit": "middleware.rate",
     "RequestNext": "registry.middleware",
     "ResultSize": "middleware.size",
@@ -29,7 +33,7 @@ _MODULES: Final = {
     "SlowCalls": "middleware.audit",
 }
 
-__all__ = sorted(_MODULES)
+__all__ = sorted(MODULES)
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(globals(), _MODULES)
+    __getattr__, __dir__ = lazily(globals(), MODULES)

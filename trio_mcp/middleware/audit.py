@@ -1,4 +1,4 @@
-"""A record of who did what, and a word about what takes long."""
+"""A record of who did what, and a warning about what takes long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attrs import define, field
 
 from trio_mcp.checks import is_a, is_function
 from trio_mcp.public import public_in
-from trio_mcp.registry.middleware import McpCall, McpRequest
+from trio_mcp.registry.middleware import Around, McpCall, McpRequest, is_around
 from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.errors import McpError, ToolError
 from trio_mcp.wire.jsonrpc import Json
@@ -38,6 +38,7 @@ class AuditLog:
     Args:
         logger: The name of the logger.
         level: The level of the records.
+        around: In a registry, `requests` or `calls`.
         redact: Makes what may be recorded of the arguments, as the attribute `arguments`: gets the
             `McpRequest` or the `McpCall`.
 
@@ -47,10 +48,11 @@ class AuditLog:
 
     logger: str = field(default="trio_mcp.audit", kw_only=True, validator=is_a(str))
     level: int = field(default=logging.INFO, kw_only=True, validator=is_a(int))
+    around: Around = field(default="requests", kw_only=True, validator=is_around)
     redact: Callable[[Any], Json] | None = field(default=None, kw_only=True, validator=is_function)
 
     async def __call__(self, given: Any, call_next: Callable[[Any], Any]) -> Any:
-        """Hand on, and write down what became of it."""
+        """Pass the request on, and record how it ended."""
         started = trio.current_time()
         outcome = "cancelled"
         try:
@@ -84,7 +86,7 @@ class AuditLog:
         logging.getLogger(self.logger).log(
             self.level,
             "%s: %s %s: %s in %.1f ms",
-            fields["caller"] or "(nobody)",
+            fields["caller"] or "(anonymous)",
             fields["method"],
             fields["target"] or "",
             outcome,
@@ -103,15 +105,17 @@ class SlowCalls:
 
     Args:
         seconds: What is long.
+        around: In a registry, `calls` or `requests`.
 
     Example:
-        >>> registry = Registry("reports", call_middleware=[SlowCalls(2.0)])
+        >>> registry = Registry("reports", middleware=[SlowCalls(2.0)])
     """
 
     seconds: float = field(default=1.0, validator=_at_least_zero)
+    around: Around = field(default="calls", kw_only=True, validator=is_around)
 
     async def __call__(self, given: Any, call_next: Callable[[Any], Any]) -> Any:
-        """Hand on, and look at the clock."""
+        """Pass the request on, and warn if it took long."""
         started = trio.current_time()
         try:
             return await call_next(given)
@@ -133,15 +137,15 @@ def _outcome_of(result: Any) -> str:
 
 
 def _method_of(given: Given) -> str:
-    """The method; of one that is unknown, anybody may have chosen the name."""
+    """Return the method, escaped and cut if it is unknown: any client may have chosen it."""
     known = given.method in METHODS or isinstance(given, McpCall)
     return given.method if known else given.method[:100].encode("unicode_escape").decode()
 
 
 def target_of(given: Given) -> str | None:
-    """What the registry calls the thing that is asked for; of a URI, the template."""
+    """Return what the registry calls the target of a request; for a URI, its template."""
     if isinstance(given, McpCall):
         return given.name
     shown = given.description
     found = (getattr(shown, name, None) for name in ("uri_template", "uri", "name"))
-    return next((each for each in found if isinstance(each, str)), None)
+    return next((value for value in found if isinstance(value, str)), None)

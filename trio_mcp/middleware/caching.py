@@ -1,10 +1,10 @@
-"""Results that are kept for a while, and asked for once however many want them."""
+"""Results that are kept for a while, and asked for once however many callers want them."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Hashable
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 import orjson
 import trio
@@ -13,13 +13,13 @@ from attrs import define, field
 from trio_mcp.checks import are_names, is_a
 from trio_mcp.middleware.size import size_of
 from trio_mcp.public import public_in
-from trio_mcp.registry.invalid import holds_many
-from trio_mcp.registry.middleware import McpRequest, RequestNext
+from trio_mcp.registry.middleware import Around, McpRequest, RequestNext
+from trio_mcp.threads import offload
 from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.kept import KeptValues
+from trio_mcp.wire.methods import CALL_TOOL, READ_RESOURCE
 
-_NOT_THE_QUESTION: Final = ("_meta",)
 _ROUND: Final = ("inputResponses", "requestState", "task")
 """Parameters of requests whose results are good for them alone."""
 _OVERHEAD: Final = 500
@@ -38,7 +38,7 @@ class _Flight:
     result: Result | None = None
     """What they get."""
     failed: bool = False
-    """Whether each has to see for itself."""
+    """Whether each of them has to ask for itself."""
 
 
 @public_in("trio_mcp.middleware")
@@ -58,14 +58,14 @@ class Cache:
             first.
         tools: The tools whose results are kept; by default, those with `readOnlyHint`.
         resources: Whether resources are kept.
-        shared: Whether callers get what others have asked for. Only if the results are the same
-            for everybody.
+        shared: Whether callers get what others have asked for. Only if all callers get the
+            same results.
 
     Example:
         >>> registry = Registry("docs", middleware=[Cache(60, shared=True)])
     """
 
-    around: ClassVar[Literal["requests"]] = "requests"
+    around: ClassVar[Around] = "requests"
     ttl: float = field(validator=_at_least_zero)
     max_bytes: int = field(default=16 * 1024 * 1024, kw_only=True, validator=_count_or_zero)
     tools: Collection[str] | None = field(default=None, kw_only=True, validator=are_names)
@@ -83,7 +83,7 @@ class Cache:
         self._kept.clear()
 
     async def __call__(self, request: McpRequest, call_next: RequestNext) -> Result:
-        """Answer from what is kept, or hand on."""
+        """Return the result that is kept, or pass the request on."""
         key = await self._key(request)
         if key is None:
             return await call_next(request)
@@ -100,7 +100,7 @@ class Cache:
                 return await call_next(request)
             if flight.result is not None:
                 return dict(flight.result)
-            # It was cancelled, which is nobody else's business: one of those that wait asks again.
+            # It was cancelled, which concerns no other: one of those that wait asks again.
 
     async def _ask(self, key: Hashable, request: McpRequest, call_next: RequestNext) -> Result:
         flight = self._flights[key] = _Flight()
@@ -115,42 +115,38 @@ class Cache:
             del self._flights[key]
             flight.landed.set()
         if flight.result is not None and self.ttl:
-            size = await size_of(flight.result, self.max_bytes) + _OVERHEAD
+            size = await size_of(flight.result) + _OVERHEAD
             self._kept.put(key, flight.result, size, trio.current_time() + self.ttl)
         return result
 
     async def _key(self, request: McpRequest) -> Hashable | None:
-        """Make what tells a result from others; `None` if there is nothing to keep."""
-        if not self._is_for_us(request) or any(each in request.params for each in _ROUND):
+        """Return the key of a result; `None` if it is not to be kept."""
+        if not self._is_for_us(request) or any(name in request.params for name in _ROUND):
             return None
-        about = {
-            name: each for name, each in request.params.items() if name not in _NOT_THE_QUESTION
-        }
-        if holds_many(about):
-            digest = await trio.to_thread.run_sync(_digest, about, abandon_on_cancel=True)
-        else:
-            digest = _digest(about)
+        params = {name: value for name, value in request.params.items() if name != "_meta"}
+        digest = await offload(_digest, params)
         if digest is None:
             return None
         # What was read, or begun, before a change is no answer to who asks after it.
-        news = request.news if request.method == "resources/read" else 0
+        resource_version = request.resource_version if request.method == READ_RESOURCE.name else 0
+        question = request.method, digest, resource_version
         caller = request.context
         if caller is None:
-            return request.method, digest, news
+            return question
         revision = caller.revision  # in which results are written
         if self.shared:
-            return request.method, digest, news, revision
+            return *question, revision
         scopes = None if caller.authorization is None else caller.authorization.scopes
         owner = caller.principal or caller.connection_id
-        return request.method, digest, news, revision, caller.principal is None, owner, scopes
+        return *question, revision, caller.principal is None, owner, scopes
 
     def _is_for_us(self, request: McpRequest) -> bool:
-        if request.method not in ("tools/call", "resources/read"):
+        if request.method not in (CALL_TOOL.name, READ_RESOURCE.name):
             return False
         shown = request.description
         if shown is None and request.context is not None:
             return False  # there is no such thing, at least for this caller
-        if request.method == "resources/read":
+        if request.method == READ_RESOURCE.name:
             return self.resources
         if self.tools is not None:
             return request.target in self.tools
@@ -158,10 +154,10 @@ class Cache:
         return annotations is not None and annotations.read_only_hint is True
 
 
-def _digest(about: Json) -> bytes | None:
-    """Make what tells parameters from others; `None` if they cannot be told apart so."""
+def _digest(params: Json) -> bytes | None:
+    """Return the digest of parameters; `None` if they cannot be written for one."""
     try:
-        text = orjson.dumps(about, option=orjson.OPT_SORT_KEYS)
+        text = orjson.dumps(params, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # integers that are too long for it
         return None
     return hashlib.sha256(text).digest()

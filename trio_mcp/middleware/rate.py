@@ -1,21 +1,22 @@
-"""So many requests, or calls, and no more."""
+"""A limit for the rate of requests, or of calls."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Hashable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import trio
-from attrs import Attribute, define, field
+from attrs import Attribute, define, field, frozen
 
 from trio_mcp.checks import is_a, is_function
 from trio_mcp.public import public_in
-from trio_mcp.registry.middleware import McpCall, McpRequest
+from trio_mcp.registry.middleware import Around, McpCall, McpRequest, is_around
 from trio_mcp.wire.bounds import bound, check_number
 from trio_mcp.wire.bucket import TokenBuckets
 from trio_mcp.wire.errors import McpError, ToolError
+from trio_mcp.wire.methods import CALL_TOOL
 
 if TYPE_CHECKING:  # few rates are in a store
     from trio_mcp.store.protocol import StoreLike
@@ -28,14 +29,14 @@ _count: Any = bound(whole=True)
 
 
 def _lets_one_pass(_: object, attribute: Attribute[Any], value: Any) -> None:
-    """Refuse what would refuse everything for ever."""
+    """Refuse a `burst` that would let nothing pass, ever."""
     check_number(attribute.name, value, zero=True)
     if 0 < value < 1:
         raise ValueError(f"{attribute.name} must be 1 or more, or 0 for the default, not {value!r}")
 
 
 def by_caller(given: McpRequest | McpCall) -> Hashable:
-    """Who sends it: by its token if there is one, else by its connection."""
+    """Return who sends it: by its token if there is one, else by its connection."""
     caller = given.context
     return "" if caller is None else caller.principal or caller.connection_id or ""
 
@@ -43,9 +44,9 @@ def by_caller(given: McpRequest | McpCall) -> Hashable:
 @public_in("trio_mcp.middleware")
 @define(eq=False)
 class RateLimit:
-    """Refuses what comes too often (around requests, around calls, and in a client).
+    """Refuses requests beyond a rate (around requests, around calls, and in a client).
 
-    A tool's caller is told in words when to try again; any other gets -32000 with `retryAfter`, in
+    A tool's caller reads when to try again; any other gets -32000 with `retryAfter`, in
     seconds, in its `data`. Over HTTP, callers without a token that have no session share one rate:
     for addresses, there is `HttpPolicy(rate=…)`.
 
@@ -63,6 +64,7 @@ class RateLimit:
         store: What the processes share: a path or URL, as for `open_store`, or a store that is open
             while this is in use. `by` must return text, numbers or tuples of them then.
         name: Which rate in the store it is. Limits of the same name, `rate` and `burst` are one.
+        around: In a registry, `requests` or `calls`.
 
     Raises:
         ValueError: A number is out of its range, or a store was given without a name.
@@ -71,8 +73,8 @@ class RateLimit:
     Example:
         >>> def searches(call: McpCall) -> str | None:
         ...     return call.context.principal if call.name == "search" else None
-        >>> limit = RateLimit(0.5, burst=10, by=searches)
-        >>> registry = Registry("search", call_middleware=[limit])
+        >>> limit = RateLimit(0.5, burst=10, by=searches, around="calls")
+        >>> registry = Registry("search", middleware=[limit])
         >>> shared = RateLimit(5, burst=50, store="redis://localhost:6379/0", name="shop")
     """
 
@@ -80,22 +82,16 @@ class RateLimit:
     burst: float = field(default=0.0, kw_only=True, validator=_lets_one_pass)
     by: Callable[[Any], Hashable] = field(default=by_caller, kw_only=True, validator=is_function)
     max_keys: int = field(default=10_000, kw_only=True, validator=_count)
-    store: StoreLike | None = field(
-        default=None, kw_only=True, repr=False
-    )  # it may have a password
+    # Not in the repr: it may have a password.
+    store: StoreLike | None = field(default=None, kw_only=True, repr=False)
     name: str = field(default="", kw_only=True, validator=is_a(str))
-    _buckets: TokenBuckets = field(init=False)
-    # Each connection may open one, and each thread may have a Trio run of its own.
-    _shared: trio.lowlevel.RunVar[tuple[SharedBuckets, ...]] = field(init=False)
-
-    @_shared.default
-    def _make_shared(self) -> trio.lowlevel.RunVar[tuple[SharedBuckets, ...]]:
-        return trio.lowlevel.RunVar(f"rate {self.name}", default=())
+    around: Around = field(default="requests", kw_only=True, validator=is_around)
+    _source: _Local | _Shared = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Make sure that a store is one, and that the rate in it has a name."""
-        self._buckets = TokenBuckets(self.rate, self._burst, self.max_keys)
+        bounds = self.rate, self.burst or max(1.0, self.rate), self.max_keys
         if self.store is None:
+            self._source = _Local(TokenBuckets(*bounds))
             return
         from trio_mcp.store.opening import check_store
 
@@ -105,66 +101,84 @@ class RateLimit:
                 "RateLimit(store=...) needs a name, by which processes know that it is the same "
                 'rate: RateLimit(..., name="searches")'
             )
+        self._source = _Shared(self.store, f"RateLimit {self.name}", bounds)
 
-    @property
-    def _burst(self) -> float:
-        return self.burst or max(1.0, self.rate)
-
-    @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[None]:
-        """Have the store open. Registries and connections do that with their middleware.
+    def lifespan(self) -> AbstractAsyncContextManager[None]:
+        """Open the store. Registries and connections do that with their middleware.
 
         Raises:
             ValueError: There is no such kind of store.
             StoreError: It cannot be used.
         """
-        if self.store is None:
-            yield
-            return
-        from trio_mcp.store.opening import opened
-        from trio_mcp.store.rates import SharedBuckets
-
-        async with opened(self.store) as store:
-            name = f"RateLimit {self.name}"
-            shared = SharedBuckets(self.rate, self._burst, self.max_keys, store, name)
-            self._shared.set((*self._shared.get(), shared))
-            try:
-                yield
-            finally:
-                self._shared.set(tuple(each for each in self._shared.get() if each is not shared))
+        return self._source.opened()
 
     async def __call__(self, given: Any, call_next: Callable[[Any], Any]) -> Any:
-        """Hand on what comes in time.
+        """Pass on what is within the rate.
 
         Raises:
             ToolError: There were too many calls of tools.
             McpError: There were too many other requests (-32000).
         """
         key = self.by(given)
-        seconds = 0.0 if key is None else await self._take(key)
+        seconds = 0.0 if key is None else await self._source.take(key)
         if seconds:
             text = f"Too many requests: try again in {seconds:.1f} s"
-            if given.method == "tools/call" and given.context is not None:
+            if given.method == CALL_TOOL.name and given.context is not None:
                 raise ToolError(text)
             raise McpError(REFUSED, text, {"retryAfter": round(seconds, 3)})
         return await call_next(given)
 
-    async def _take(self, key: Hashable) -> float:
+
+@frozen
+class _Local:
+    buckets: TokenBuckets
+
+    def opened(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+    async def take(self, key: Hashable) -> float:
         """Take a token, or say in how many seconds there may be one."""
-        if self.store is None:
-            return self._buckets.of(key).wait(trio.current_time())
-        if not self._shared.get():
+        return self.buckets.of(key).wait(trio.current_time())
+
+
+@define
+class _Shared:
+    store: StoreLike
+    name: str
+    bounds: tuple[float, float, int]
+    # Each connection may open one, and each thread may have a Trio run of its own.
+    _open: trio.lowlevel.RunVar[tuple[SharedBuckets, ...]] = field(init=False)
+
+    @_open.default
+    def _none_is_open(self) -> trio.lowlevel.RunVar[tuple[SharedBuckets, ...]]:
+        return trio.lowlevel.RunVar(self.name, default=())
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        from trio_mcp.store.opening import opened
+        from trio_mcp.store.rates import SharedBuckets
+
+        async with opened(self.store) as store:
+            buckets = SharedBuckets(*self.bounds, store, self.name)
+            self._open.set((*self._open.get(), buckets))
+            try:
+                yield
+            finally:
+                self._open.set(tuple(other for other in self._open.get() if other is not buckets))
+
+    async def take(self, key: Hashable) -> float:
+        if not self._open.get():
             raise RuntimeError(
                 "the store of this RateLimit is not open: give the RateLimit to a Registry or to "
                 "connect, or use it inside `async with limit.lifespan()`"
             )
-        shared, text = self._shared.get()[-1], _text_of(key)
-        await shared.fill(text)
-        return shared.of(text).wait(trio.current_time())
+        buckets, text = self._open.get()[-1], _text_of(key)
+        await buckets.fill(text)
+        return buckets.of(text).wait(trio.current_time())
 
 
 def _text_of(key: Hashable) -> str:
-    """Write a key so that all processes write it alike."""
+    """Write a key the same way in all processes."""
     try:
         return json.dumps(key)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Trying again what may be tried again."""
+"""Trying again what failed, where that does no harm."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from trio_mcp.backoff import backoff
 from trio_mcp.checks import are_names
 from trio_mcp.errors import CannotReach, ConnectionLost, RateLimited
 from trio_mcp.public import public_in
+from trio_mcp.registry.middleware import Around, is_around
 from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.errors import McpError
-from trio_mcp.wire.methods import METHODS
+from trio_mcp.wire.methods import CALL_TOOL, METHODS
 
 _count: Any = bound(whole=True, finite=True)
 _at_least_zero: Any = bound(zero=True)
@@ -51,9 +52,10 @@ class Retry:
         on: The exceptions after which it tries again: by default, those of broken connections and
             passed time limits.
         tools: Tools to try again whatever their annotations say.
+        around: In a registry, `calls` or `requests`.
 
     Example:
-        >>> registry = Registry("weather", call_middleware=[Retry(attempts=5)])
+        >>> registry = Registry("weather", middleware=[Retry(attempts=5)])
     """
 
     attempts: int = field(default=3, kw_only=True, validator=_count)
@@ -61,10 +63,11 @@ class Retry:
     max_delay: float = field(default=5.0, kw_only=True, validator=_at_least_zero)
     on: tuple[type[Exception], ...] = field(default=PASSING, kw_only=True, converter=tuple)
     tools: Collection[str] = field(default=(), kw_only=True, validator=are_names)
+    around: Around = field(default="calls", kw_only=True, validator=is_around)
     _random: Callable[[], float] = field(default=random.random, kw_only=True, repr=False)
 
     async def __call__(self, given: Any, call_next: Callable[[Any], Any]) -> Any:
-        """Hand on, again and again.
+        """Pass it on until it succeeds, or must not be tried again.
 
         Raises:
             Exception: What the last attempt raised.
@@ -87,7 +90,7 @@ class Retry:
         return await call_next(given)
 
     def _may_repeat(self, given: Any) -> bool:
-        if given.method != "tools/call":
+        if given.method != CALL_TOOL.name:
             row = METHODS.get(given.method)
             return row is not None and row.repeatable
         if given.target in self.tools:
@@ -106,7 +109,6 @@ class Retry:
 
 
 def _retry_after(error: Exception) -> float | None:
-    """Return the seconds to wait that an error names."""
     after: Any = getattr(error, "retry_after", None)
     if isinstance(error, McpError) and isinstance(error.data, dict):
         after = error.data.get("retryAfter")
@@ -115,5 +117,5 @@ def _retry_after(error: Exception) -> float | None:
 
 
 def _name_of(given: Any) -> str:
-    """The name of what is known; of what is not, anybody may have chosen it."""
+    """Return the name if it is known: any client may have chosen another."""
     return getattr(given.description, "name", "") or ""

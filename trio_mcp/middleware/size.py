@@ -1,73 +1,34 @@
-"""How large results are, and may be."""
+"""A limit for the size of results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
-from math import inf
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
-import trio
 from attrs import define, field
 
 from trio_mcp.checks import is_a
 from trio_mcp.errors import ResponseTooLarge
 from trio_mcp.public import public_in
-from trio_mcp.registry.middleware import McpRequest, RequestNext
+from trio_mcp.registry.middleware import Around, McpRequest, RequestNext
+from trio_mcp.store.exact import dumps
+from trio_mcp.threads import offload
 from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ToolError
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.methods import CALL_TOOL
 
-_AT_ONCE: Final = 5000
-"""So many values are looked at before others get their turn."""
-_CHARACTERS: Final = 1_000_000
-"""So many of a text are, where they are not ASCII."""
-_SCALAR: Final = 8
 _ROOM: Final = 1000
-_END: Final = object()
 
 _count: Any = bound(whole=True)
 
 
-async def size_of(value: Json, most: float = inf) -> int:
-    """Return about how many bytes a value takes as JSON: its text, and some for everything else.
-
-    Args:
-        value: The value.
-        most: Where to stop counting.
-
-    However much it holds, others get their turn meanwhile.
-    """
-    size = seen = 0
-    waiting: list[Iterator[Json]] = [iter((value,))]
-    while waiting and size <= most:
-        each = next(waiting[-1], _END)
-        if each is _END:
-            waiting.pop()
-            continue
-        seen += 1
-        if seen % _AT_ONCE == 0:
-            await trio.lowlevel.checkpoint()
-        if isinstance(each, str):
-            size += 2 + (len(each) if each.isascii() else await _long_bytes_in(each))
-        elif isinstance(each, dict):
-            size += 2
-            waiting.append(chain.from_iterable(each.items()))
-        elif isinstance(each, list):
-            size += 2
-            waiting.append(iter(each))
-        else:
-            size += _SCALAR
-    return size
+async def size_of(value: Json) -> int:
+    """Return how many bytes a value takes as JSON, counted in a thread if it is large."""
+    return await offload(_json_size, value)
 
 
-async def _long_bytes_in(text: str) -> int:
-    size = 0
-    for start in range(0, len(text), _CHARACTERS):
-        if start:
-            await trio.lowlevel.checkpoint()
-        size += _bytes_in(text[start : start + _CHARACTERS])
-    return size
+def _json_size(value: Json) -> int:
+    return len(dumps(value).lstrip())
 
 
 def _bytes_in(text: str) -> int:
@@ -79,9 +40,8 @@ def _bytes_in(text: str) -> int:
 class ResultSize:
     """Limits the size of results (around requests, and in a client).
 
-    It counts text as UTF-8, and a few bytes for everything else. What is too large is refused: a
-    tool's caller is told in words to ask for less, any other gets -32603. In a client, it raises
-    `ResponseTooLarge`.
+    It counts the bytes of a result's JSON. What is too large is refused: a tool's caller is asked
+    to ask for less, any other gets -32603. In a client, it raises `ResponseTooLarge`.
 
     Args:
         max_bytes: The limit.
@@ -92,7 +52,7 @@ class ResultSize:
         >>> registry = Registry("logs", middleware=[ResultSize(100_000, truncate=True)])
     """
 
-    around: ClassVar[Literal["requests"]] = "requests"
+    around: ClassVar[Around] = "requests"
     max_bytes: int = field(validator=_count)
     truncate: bool = field(default=False, kw_only=True, validator=is_a(bool))
 
@@ -105,12 +65,12 @@ class ResultSize:
             ResponseTooLarge: In a client.
         """
         result = await call_next(request)
-        if await size_of(result, self.max_bytes) <= self.max_bytes:
+        if await size_of(result) <= self.max_bytes:
             return result
         if self.truncate:
             cut = self._cut(result)
-            most = 2 * self.max_bytes + _ROOM  # for the note, and what there is beside text
-            if cut is not None and await size_of(cut, most) <= most:
+            limit = 2 * self.max_bytes + _ROOM  # for the note, and all that is not text
+            if cut is not None and await size_of(cut) <= limit:
                 return cut
         raise self._refusal(request)
 
@@ -119,13 +79,13 @@ class ResultSize:
         if request.context is None:
             return ResponseTooLarge(f"{request.method}: {what[0].lower()}{what[1:]}")
         text = f"{what}, which is the limit. Ask for less."
-        if request.method == "tools/call":
+        if request.method == CALL_TOOL.name:
             return ToolError(text)
         return McpError(INTERNAL_ERROR, text)
 
     def _cut(self, result: dict[str, Json]) -> dict[str, Json] | None:
         """Cut the text in a result; `None` if it has anything that cannot be cut."""
-        key = next((each for each in ("content", "contents") if each in result), None)
+        key = next((name for name in ("content", "contents") if name in result), None)
         if key is None or "structuredContent" in result or not isinstance(result[key], list):
             return None
         room = self.max_bytes

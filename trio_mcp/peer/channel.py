@@ -5,8 +5,10 @@ from __future__ import annotations
 from math import inf
 from typing import ClassVar
 
+from trio_mcp.threads import convert
+from trio_mcp.wire.answers import Answer, Reply, Result
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
-from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.jsonrpc import Id, Json
 
 
 class ReplyChannel:
@@ -27,17 +29,28 @@ class ReplyChannel:
     keep_alive: float = inf
     """Seconds of silence after which `send_keep_alive` is due."""
 
-    async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
-        """Send the response, once there is room. It is the last thing that is sent.
+    async def prepare(self, answer: Answer | None) -> Answer | None:
+        """Encode a large result in a worker thread, while the request may still be cancelled.
+
+        Returns:
+            What to answer with: the same, or the error for a result that is not JSON.
+        """
+        if not (isinstance(answer, Result) and answer.is_large):
+            return answer
+        return await convert(answer.encode) or answer
+
+    async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
+        """Answer the request, once there is room. It is the last thing that is sent.
 
         Args:
-            line: The response; `None` if the request has none.
+            id: The request's id.
+            reply: The answer; `None` if the request has none.
             overdue: Whether the call goes on all the same, in the task that it was started in.
         """
         raise NotImplementedError
 
-    def send_response_nowait(self, line: bytes | None) -> bool:
-        """Send the response, if that takes no waiting. Returns whether it did."""
+    def respond_nowait(self, id: Id, reply: Reply | None) -> bool:
+        """Answer the request, if that takes no waiting. Returns whether it did."""
         return False
 
     async def send_notification(self, line: bytes) -> None:
@@ -51,21 +64,21 @@ class ReplyChannel:
         raise McpError(INVALID_REQUEST, self.cannot_ask or "")
 
     async def send_keep_alive(self) -> None:
-        """Show whoever is on the way that it is still in use."""
+        """Show proxies on the way that the connection is still in use."""
 
     def close_sse_stream(self) -> None:
         """Have the other side come back for the rest, where there is a way to do so."""
 
 
 class ResponseOnly(ReplyChannel):
-    """Keeps the response, for whoever sends it; nothing else can be sent."""
+    """Keeps the answer for the task that sends it; nothing else can be sent."""
 
     carries_messages: ClassVar[bool] = False
 
     def __init__(self) -> None:
-        self.line: bytes | None = None
-        """The response. Of a batch, only the last one that is answered has one."""
+        self.reply: Reply | None = None
+        """The answer. Of a batch, only the last one that is answered has one."""
 
-    async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
-        """Keep the line."""
-        self.line = line or self.line
+    async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
+        """Keep the answer."""
+        self.reply = reply or self.reply

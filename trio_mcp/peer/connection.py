@@ -1,8 +1,8 @@
-"""A JSON-RPC connection: a nursery with a reader, a dispatcher, a writer, and a task for each call.
+"""A JSON-RPC connection: a nursery with a reader, a dispatcher, a writer, and tasks for calls.
 
 The reader waits for lines, and passes on all that came at once. The dispatcher makes a message of
 each line and does what `Inbound` decides: what can be answered at once is answered at once, in
-order; what takes time becomes a call in a task of its own. The writer sends whatever is ready.
+order; what takes time becomes a call in one of the `CallTasks`. The writer sends whatever is ready.
 Memory channels join the three, and they are bounded: who cannot put anything into one waits. The
 dispatcher goes on while all slots for calls are taken, because a cancellation may come next; it
 pauses only when too much waits to be run or to be written.
@@ -22,15 +22,18 @@ from typing import Final
 
 import trio
 
+from trio_mcp.peer.call_tasks import CallTasks
 from trio_mcp.peer.channel import ReplyChannel
-from trio_mcp.peer.decoding import SHORT, decoded
+from trio_mcp.peer.decoding import decoded
 from trio_mcp.peer.inbound import Handler, Inbound, InboundRequest, Slots
 from trio_mcp.peer.lines import IO_ERRORS, LineTransport, OutgoingLines
 from trio_mcp.peer.requests import OutgoingRequests
 from trio_mcp.peer.runner import Runner
 from trio_mcp.peer.time_limits import TimeLimit
+from trio_mcp.threads import is_large
+from trio_mcp.wire.answers import Reply, id_of_message, reply_line
 from trio_mcp.wire.framing import Frame, Oversized
-from trio_mcp.wire.jsonrpc import Json, Message, Request, Response, decode
+from trio_mcp.wire.jsonrpc import Id, Json, Message, Request, Response, decode
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.oversize import answer_oversized, megabytes
 
@@ -81,8 +84,7 @@ class Connection(ReplyChannel):
         self._on_stuck = on_stuck
         slots = Slots(limits.max_concurrent_calls, shared_slots)
         self._changed = trio.lowlevel.ParkingLot()  # less waits, or nothing is open
-        self._runner = Runner(limits.cancel_patience)
-        self._run_call = self._runner.run  # one object for all calls
+        self._runner = Runner(limits.cancel_timeout)
         self._lines = OutgoingLines(limits.max_outgoing_bytes)
         # Rendezvous: what comes in is bounded by the chunk that is dispatched and the next one.
         self._put_frames, self._frames = trio.open_memory_channel[list[Frame]](0)
@@ -107,11 +109,12 @@ class Connection(ReplyChannel):
         Cancelled, it cancels its calls without answering them, still writes what was answered
         for at most `Limits.flush_timeout` seconds, and raises `trio.Cancelled`.
         """
-        async with trio.open_nursery() as self._nursery:
+        async with trio.open_nursery() as nursery:
+            self._calls = CallTasks(nursery, self._runner.run)
             for task in (self._read, self._dispatch, self._write, *background):
-                self._nursery.start_soon(task)
+                nursery.start_soon(task)
             for watch in (self._runner.watch, self.requests.watch):
-                self._nursery.start_soon(watch)
+                nursery.start_soon(watch)
             sent, stuck = self._lines.sent, []
             try:
                 await self._ending.wait()
@@ -122,7 +125,7 @@ class Connection(ReplyChannel):
                 await self._flush()
                 self._lines.close()
                 self._inbound.close_waiting()  # they may wait for slots that others give back
-                self._nursery.cancel_scope.cancel()
+                nursery.cancel_scope.cancel()
                 self._writing.cancel()
             logger.info(
                 "%s disconnected (%s), flushed %d responses, dropped %d responses",
@@ -175,7 +178,7 @@ class Connection(ReplyChannel):
                     self._log(logging.INFO, "end of input")
                 except trio.BrokenResourceError as error:
                     self._log(logging.WARNING, f"read error: {error.__cause__ or error!r}")
-            if frames:  # it was told to stop with these in its hands: what was read is answered
+            if frames:  # it was stopped with these in its hands: what was read is answered
                 await self._put_frames.send(frames)
 
     def _log(self, level: int, what: str) -> None:
@@ -189,7 +192,7 @@ class Connection(ReplyChannel):
                 most = self._limits.max_waiting_bytes
                 others = 0  # than calls: mostly responses, and each wakes who waits for it
                 for frame in frames:
-                    if isinstance(frame, bytes) and len(frame) < SHORT:  # an await takes its time
+                    if isinstance(frame, bytes) and not is_large(frame):  # an await takes its time
                         message = decode(frame, max_batch, max_values)
                         is_call = self._take(message, frame)
                     else:
@@ -236,7 +239,7 @@ class Connection(ReplyChannel):
             if isinstance(admitted, InboundRequest):
                 self._start(admitted)
                 return admitted.waiting_in is None
-            self._lines.put_nowait(admitted)
+            self._lines.put_nowait(reply_line(message.id, admitted))
         elif isinstance(message, Response):
             self.requests.respond(message)
         elif message is not None:
@@ -254,38 +257,38 @@ class Connection(ReplyChannel):
         return False
 
     def _take_other(self, message: Message, line: bytes) -> None:
-        opened, answer = self._inbound.take(message, self, line)
+        opened, reply = self._inbound.take(message, self, line)
         for request in opened:
             self._start(request)
-        if answer is not None:
-            self._lines.put_nowait(answer)
+        if reply is not None:
+            self._lines.put_nowait(reply_line(id_of_message(message), reply))
 
     def _start(self, request: InboundRequest) -> None:
         if request.waiting_in is not None:
             request.start = self._start
         elif request.has_slots or request.long_lived:
-            self._nursery.start_soon(self._run_call, request, name=request.label)
+            self._calls.start_soon(request)
         else:  # it was cancelled in the queue, so there is nothing to run
             self._inbound.answer(request, request.unfinished())
-            if request.response is not None:
-                self._lines.put_nowait(request.response)
+            if request.reply is not None:
+                self._lines.put_nowait(reply_line(request.id, request.reply))
             self._inbound.close(request)
 
     # -- the way back ---------------------------------------------------------------------
 
-    async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
-        """Send a response, once there is room; there may be no task that could wait for it."""
-        if line is not None and overdue:
-            self._lines.put_nowait(line)
-        elif line is not None:
-            await self._lines.put(line)
+    async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
+        """Answer a request, once there is room; there may be no task that could wait for it."""
+        if reply is not None and overdue:
+            self._lines.put_nowait(reply_line(id, reply))
+        elif reply is not None:
+            await self._lines.put(reply_line(id, reply))
 
-    def send_response_nowait(self, line: bytes | None) -> bool:
-        """Send a response if there is room, as there mostly is."""
+    def respond_nowait(self, id: Id, reply: Reply | None) -> bool:
+        """Answer a request if there is room, as there mostly is."""
         if self._lines.full:
             return False
-        if line is not None:
-            self._lines.put_nowait(line)
+        if reply is not None:
+            self._lines.put_nowait(reply_line(id, reply))
         return True
 
     async def send_notification(self, line: bytes) -> None:

@@ -7,7 +7,7 @@
     waiting ─────┘
 
 Here it is decided, in values and without Trio, whether a request is a duplicate, may run or must
-wait for a slot, is part of a batch, and has been answered. Whoever carries messages (a stream, an
+wait for a slot, is part of a batch, and has been answered. What carries messages (a stream, an
 HTTP request, a call in this process) does what is decided: it runs the call (`Runner`), sends the
 line, and reports back with `answer` and `close`.
 
@@ -18,15 +18,14 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import AbstractContextManager
 from enum import Enum
 from math import inf
 from typing import ClassVar, Final, Protocol
 
-from attrs import define, field
-
 from trio_mcp.peer.channel import ReplyChannel
+from trio_mcp.wire.answers import Answer, BatchAnswer, Reply
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
     UNKNOWN_ID,
@@ -38,8 +37,6 @@ from trio_mcp.wire.jsonrpc import (
     Request,
     Response,
     Single,
-    error_line,
-    join_batch,
 )
 
 logger = logging.getLogger("trio_mcp")
@@ -83,30 +80,14 @@ class Handler(Protocol):
     def takes_batches(self) -> bool:
         """Whether what was agreed on with the peer has batches."""
 
-    def begin(self, request: Request, in_batch: bool) -> bytes | InboundRequest:
+    def begin(self, request: Request, in_batch: bool) -> Answer | InboundRequest:
         """Answer a request at once, or return it as one that takes time."""
 
     def notified(self, notification: Notification) -> None:
         """Take note of a notification."""
 
-    def malformed(self, message: Malformed, line: bytes) -> bytes | None:
+    def malformed(self, message: Malformed, line: bytes) -> McpError | None:
         """Return the answer to what is no message, if it deserves one."""
-
-
-@define(eq=False, repr=False)
-class BatchAnswer:
-    """Collects the answers to one batch, which travel as one line."""
-
-    open: int
-    """Requests that are not answered yet."""
-    lines: list[bytes] = field(factory=list)
-
-    def add(self, line: bytes | None) -> bytes | None:
-        """Note one answer (or that there is none). Returns the line to send, after the last."""
-        if line is not None:
-            self.lines.append(line)
-        self.open -= 1
-        return join_batch(self.lines) if self.open == 0 and self.lines else None
 
 
 class InboundRequest:
@@ -127,7 +108,7 @@ class InboundRequest:
         "inbound",
         "key",
         "on_change",
-        "response",
+        "reply",
         "scope",
         "size",
         "start",
@@ -153,12 +134,12 @@ class InboundRequest:
         """Whether it may send something before its response, from any task."""
         return False
 
-    async def run(self, scope: Scope) -> bytes | None:
-        """Do the work inside the scope and return the line that answers it, or `None`."""
+    def run(self, scope: Scope) -> Awaitable[Answer | None]:
+        """Do the work inside the scope and return the answer; `None` for none."""
         raise NotImplementedError
 
-    def unfinished(self) -> bytes | None:
-        """The line that answers it when it was cancelled, whether or not it has ended."""
+    def unfinished(self) -> Answer | None:
+        """Return the answer to it when it was cancelled, whether or not it has ended."""
         raise NotImplementedError
 
     def open(
@@ -195,8 +176,8 @@ class InboundRequest:
         self.cause: Cause | None = None
         """Why it was cancelled; `None` while it is not, or when its deadline passed."""
         self.answered = False
-        self.response: bytes | None = None
-        """The line to send, once it is answered."""
+        self.reply: Reply | None = None
+        """What to send, once it is answered."""
 
     def move_deadline(self, deadline: float) -> None:
         """Give the work more time, or less.
@@ -313,7 +294,7 @@ class Inbound:
         size: int = 0,
         batch: BatchAnswer | None = None,
         key: Hashable = None,
-    ) -> bytes | InboundRequest:
+    ) -> Answer | InboundRequest:
         """Take a request.
 
         Args:
@@ -324,15 +305,15 @@ class Inbound:
             key: What tells it from others, where ids do not.
 
         Returns:
-            The line that answers it at once; or the open request, which has to be run: now or,
+            The answer at once; or the open request, which has to be run: now or,
             while it is `waiting_in` a queue, when its `start` is called.
         """
         if key is None:
             key = request.id
         if key in self._open:
-            return error_line(request.id, _DUPLICATE)
+            return _DUPLICATE
         if self.draining:
-            return error_line(request.id, _STOPPING)
+            return _STOPPING
         opened = self._handler.begin(request, batch is not None)
         if not isinstance(opened, InboundRequest):
             return opened
@@ -344,7 +325,7 @@ class Inbound:
 
     def take(
         self, message: Message, channel: ReplyChannel, line: bytes = b""
-    ) -> tuple[list[InboundRequest], bytes | None]:
+    ) -> tuple[list[InboundRequest], Reply | None]:
         """Take whatever came: requests are admitted, notifications and responses noted.
 
         Args:
@@ -353,26 +334,26 @@ class Inbound:
             line: The line that it was.
 
         Returns:
-            The requests that were opened, as `admit` returns them, and the line to send at once.
+            The requests that were opened, as `admit` returns them, and what to send at once.
         """
         if isinstance(message, Batch) and not self._handler.takes_batches:
             message = Malformed(UNKNOWN_ID, _NO_BATCHES, message.size)
         if not isinstance(message, Batch):
             return self._take_one(message, channel, line, None)
-        wanted = sum(1 for each in message.messages if isinstance(each, Request | Malformed))
+        wanted = sum(1 for single in message.messages if isinstance(single, Request | Malformed))
         batch = BatchAnswer(wanted)
         opened: list[InboundRequest] = []
         whole = None
-        for each in message.messages:
-            more, answer = self._take_one(each, channel, line, batch)
+        for single in message.messages:
+            more, answer = self._take_one(single, channel, line, batch)
             opened += more
             whole = whole or answer  # only the last answer makes the batch whole
         return opened, whole
 
     def _take_one(
         self, message: Single, channel: ReplyChannel, line: bytes, batch: BatchAnswer | None
-    ) -> tuple[list[InboundRequest], bytes | None]:
-        answer: bytes | None
+    ) -> tuple[list[InboundRequest], Reply | None]:
+        answer: Answer | None
         if isinstance(message, Request):
             admitted = self.admit(message, channel, len(line), batch)
             if isinstance(admitted, InboundRequest):
@@ -383,7 +364,7 @@ class Inbound:
         else:
             self.note(message)
             return [], None
-        return [], answer if batch is None else batch.add(answer)
+        return [], answer if batch is None else batch.add(message.id, answer)
 
     def note(self, message: Notification | Response) -> None:
         """Take note of what needs no answer."""
@@ -423,24 +404,23 @@ class Inbound:
         if request.start is not None:
             request.start(request)
 
-    def answer(self, request: InboundRequest, line: bytes | None) -> bool:
+    def answer(self, request: InboundRequest, answer: Answer | None) -> bool:
         """Take the answer to a request, from its call or in place of it.
 
         Args:
             request: The request.
-            line: The answer; `None` for none. What its sender has cancelled gets none.
+            answer: The answer; `None` for none. What its sender has cancelled gets none.
 
         Returns:
-            Whether it is the first. Then `request.response` has to be sent.
+            Whether it is the first. Then `request.reply` has to be sent.
         """
         if request.answered:
             return False
         request.answered = True
         if request.cause is not None:  # few are cancelled, and members of enums are slow to find
-            line = None if request.cause is Cause.PEER else line
-        if request.batch is not None:
-            line = request.batch.add(line)
-        request.response = line
+            answer = None if request.cause is Cause.PEER else answer
+        batch = request.batch
+        request.reply = answer if batch is None else batch.add(request.id, answer)
         return True
 
     def release(self, request: InboundRequest) -> None:
@@ -450,6 +430,7 @@ class Inbound:
     def close(self, request: InboundRequest) -> None:
         """Forget a request whose work has ended, and let the next ones have its slots."""
         del self._open[request.key]
+        request.reply = None  # which may know of the request: a cycle would wait for the collector
         waited = request.waiting_in is not None
         if waited:
             self.waiting_bytes -= max(request.size, _LEAST_BYTES)
@@ -460,7 +441,7 @@ class Inbound:
     # -- the end --------------------------------------------------------------------------
 
     def close_waiting(self) -> None:
-        """Forget the requests that wait for a slot: there is nobody any more to run them."""
+        """Forget the requests that wait for a slot: nothing runs them any more."""
         self.draining = True
         for request in self:
             if request.waiting_in is not None:

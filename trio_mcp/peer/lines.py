@@ -39,7 +39,7 @@ class LineTransport(Protocol):
         """Send lines, each with its newline.
 
         Raises:
-            trio.BrokenResourceError: Nobody reads any more.
+            trio.BrokenResourceError: The other side reads no more.
             trio.ClosedResourceError: It is closed.
         """
 
@@ -106,8 +106,8 @@ class OutgoingLines:
     It carries lists of lines, as the channel from the reader does: what is put while one of them
     waits there is added to it, until the writer takes it.
 
-    Whoever puts a line waits while there is no room: a client that does not read stops the work.
-    What cannot wait is put all the same (`put_nowait`), and comes after what is there.
+    A task that puts a line waits while there is no room: a client that does not read stops the
+    work. What cannot wait is put all the same (`put_nowait`), and follows the lines before it.
 
     Args:
         max_bytes: Once so many bytes are pending, `put` waits.
@@ -165,7 +165,7 @@ class OutgoingLines:
     async def wait_empty(self) -> None:
         """Wait until everything has been written or dropped. No checkpoint if it has.
 
-        What waits for room counts too: it is woken together with whoever waits here.
+        What waits for room counts too: it is woken together with the tasks that wait here.
         """
         while self._pending or (self._waiting and not self._closed):
             await self._room.park()
@@ -174,7 +174,7 @@ class OutgoingLines:
         """Write what is put, as much at a time as is ready, until cancelled.
 
         Raises:
-            trio.BrokenResourceError: Nobody reads any more; what was pending is dropped.
+            trio.BrokenResourceError: The other side reads no more; what was pending is dropped.
         """
         try:
             while True:

@@ -1,7 +1,7 @@
 """Our own requests to the other side, until they are answered: a state machine without I/O.
 
-Whoever sends a request opens it here, with a way to be woken. It ends in one of four ways: with a
-response, with the deadline, when its sender gives it up, or with the connection.
+The task that sends a request opens it here, with a way to be woken. It ends in one of four ways:
+with a response, with the deadline, when its sender gives it up, or with the connection.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ConnectionEnded(Exception):
 
 
 class DeadlinePassed(Exception):
-    """A request of ours was not answered by its deadline. The other side was told to stop."""
+    """A request of ours was not answered by its deadline. The other side was asked to stop."""
 
 
 @define(eq=False, repr=False)
@@ -55,7 +55,7 @@ class OutgoingRequest:
 
     @property
     def cancellation(self) -> bytes | None:
-        """The line that tells the other side that nobody waits any more, where that is allowed."""
+        """The line that withdraws the request, where that is allowed."""
         if self.method == "initialize":  # "MUST NOT be cancelled" (2025-11-25, "Cancellation")
             return None
         return notification_line("notifications/cancelled", {"requestId": self.id})
@@ -175,11 +175,11 @@ class Outbound:
     @property
     def next_deadline(self) -> float:
         """When the first of them is overdue."""
-        return min((each.limit.deadline for each in self._open.values()), default=inf)
+        return min((request.limit.deadline for request in self._open.values()), default=inf)
 
     def overdue(self, now: float) -> list[OutgoingRequest]:
         """Give up those whose deadline has passed, and wake their senders."""
-        late = [each for each in self._open.values() if each.limit.deadline <= now]
+        late = [request for request in self._open.values() if request.limit.deadline <= now]
         for request in late:
             del self._open[request.id]
             request.failure = DeadlinePassed()

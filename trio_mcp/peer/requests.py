@@ -148,7 +148,7 @@ class OutgoingRequests(OpenRequests):
             raise DeadlinePassed
 
     def tell(self, request: OutgoingRequest, lines: LineQueue) -> None:
-        """Tell the other side that nobody waits for a request any more.
+        """Withdraw a request from the other side.
 
         It cannot wait for room, in an abort function; there is no more than one for each request.
         """

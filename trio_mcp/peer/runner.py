@@ -14,8 +14,8 @@ import trio
 from trio import CancelScope  # by itself, as each call needs one: `trio` looks names up slowly
 
 from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
+from trio_mcp.wire.answers import Reply, Result
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
-from trio_mcp.wire.jsonrpc import error_line
 
 logger = logging.getLogger("trio_mcp")
 
@@ -60,18 +60,20 @@ class Runner:
                     self._changed(request)
                 self._running.add(request)
                 try:
-                    line = await request.run(scope)
+                    answer = await request.run(scope)
+                    if isinstance(answer, Result) and answer.is_large:
+                        answer = await request.channel.prepare(answer)
                 except Exception:  # a mistake of ours: it must not end the other calls
                     logger.exception("Internal error in %s", request.label)
-                    line = error_line(request.id, _FAILED)
+                    answer = _FAILED
             else:  # it was cancelled in the queue
-                line = request.unfinished()
-            if inbound.answer(request, line):
+                answer = request.unfinished()
+            if inbound.answer(request, answer):
                 # The slot is held until the response is on its way: a client that does not read
                 # stops the work.
-                channel, line = request.channel, request.response
-                if not channel.send_response_nowait(line):
-                    await channel.send_response(line)
+                channel, id, reply = request.channel, request.id, request.reply
+                if not channel.respond_nowait(id, reply):
+                    await channel.respond(id, reply)
         finally:
             self._running.discard(request)
             inbound.close(request)
@@ -81,7 +83,7 @@ class Runner:
     @property
     def labels(self) -> list[str]:
         """Those of the calls that run."""
-        return [each.label for each in self._running]
+        return [call.label for call in self._running]
 
     # -- calls that do not end ------------------------------------------------------------
 
@@ -107,10 +109,10 @@ class Runner:
                 if not sleep.cancelled_caught:
                     continue
                 now = trio.current_time()
-                for request in [each for each in self._running if each.due <= now]:
+                for request in [call for call in self._running if call.due <= now]:
                     request.due = inf
                     self._answer_overdue(request, nursery)
-                self._wakes = min((each.due for each in self._running), default=inf)
+                self._wakes = min((call.due for call in self._running), default=inf)
 
     def _answer_overdue(self, request: InboundRequest, nursery: trio.Nursery) -> None:
         if request.answered:  # it has ended, and its response waits for room
@@ -120,12 +122,12 @@ class Runner:
         if request.inbound.answer(request, request.unfinished()):
             # In a task of its own: a client that does not read must not stop the watch.
             self._sending += 1
-            nursery.start_soon(self._send_overdue, request)
+            nursery.start_soon(self._send_overdue, request, request.reply)
         self._answered.unpark_all()
 
-    async def _send_overdue(self, request: InboundRequest) -> None:
+    async def _send_overdue(self, request: InboundRequest, reply: Reply | None) -> None:
         try:
-            await request.channel.send_response(request.response, overdue=True)
+            await request.channel.respond(request.id, reply, overdue=True)
         finally:
             self._sending -= 1
             self._answered.unpark_all()
@@ -147,7 +149,7 @@ class Runner:
         Returns:
             The labels of the calls that go on all the same.
 
-        Cancelled, it cancels nothing: the calls are cancelled with it, by whoever owns them.
+        Cancelled, it cancels nothing: the calls are cancelled with it, by the task that owns them.
         """
         inbound.draining = True
         inbound.end_long_lived()
@@ -157,11 +159,11 @@ class Runner:
                 while inbound:
                     await self._answered.park()
             inbound.cancel_all()
-            while self._sending or not all(each.answered for each in inbound):
+            while self._sending or not all(request.answered for request in inbound):
                 await self._answered.park()
         finally:
             self._drains -= 1
-        return [each.label for each in inbound]
+        return [request.label for request in inbound]
 
 
 async def wait_for_slots(request: InboundRequest, slots: Slots | None = None) -> None:

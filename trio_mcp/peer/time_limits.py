@@ -1,4 +1,4 @@
-"""Time limits that stand still while somebody is asked who must not be hurried.
+"""Time limits that stand still while a person is asked, who must not be hurried.
 
 Code that waits for a person (a login in a browser, say) may be far below the code that set the
 limit. So the limits of the blocks around a task are known to it (`pausable`, `pauses_around`), as
@@ -38,7 +38,7 @@ def pausable(*pauses: Pause) -> Iterator[None]:
 
 
 def _ignore() -> None:
-    """Nobody has to know."""
+    """Do nothing: no timer depends on it."""
 
 
 @define(eq=False, repr=False)

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any, Final, Generic, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
-import trio
 from attrs import frozen
 
 from trio_mcp.public import public
 from trio_mcp.registry.conversation import Conversation
-from trio_mcp.registry.converting import converted
 from trio_mcp.schema import ArgumentError
+from trio_mcp.threads import offload
+from trio_mcp.wire import methods
 from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.errors import (
     INVALID_PARAMS,
@@ -24,7 +24,6 @@ from trio_mcp.wire.errors import (
     ToolError,
 )
 from trio_mcp.wire.jsonrpc import Json, json_type
-from trio_mcp.wire.methods import has_question
 from trio_mcp.wire.payloads import BLOCK_SINCE
 from trio_mcp.wire.questions import (
     CreateMessageResult,
@@ -76,7 +75,6 @@ class ElicitResult(Generic[T]):
 
 
 async def elicit(talk: Conversation, message: str, kind: Any, key: str | None) -> ElicitResult[Any]:
-    """Ask the user to fill in a form."""
     from trio_mcp.schema.forms import form_of
 
     _require(talk, "elicitation", "form")
@@ -84,23 +82,18 @@ async def elicit(talk: Conversation, message: str, kind: Any, key: str | None) -
     params: dict[str, Json] = {"message": message, "requestedSchema": form.schema}
     if talk.revision.url_elicitation:
         params["mode"] = "form"
-    action, content = _answer(await talk.send_request("elicitation/create", params, key))
+    action, content = _answer(await talk.send_request(methods.ELICIT.name, params, key))
     if action != "accept":
         return ElicitResult(action)
     try:
-        if form.takes_long(content):
-            parse = partial(form.parse, content)
-            parsed = await trio.to_thread.run_sync(parse, abandon_on_cancel=True)
-            return ElicitResult(action, parsed)
-        return ElicitResult(action, form.parse(content))
+        return ElicitResult(action, await offload(form.parse, content))
     except ArgumentError as error:
-        raise _bad_answer("elicitation/create", str(error)) from None
+        raise _bad_answer(methods.ELICIT, str(error)) from None
 
 
 async def elicit_url(
     talk: Conversation, message: str, url: str, key: str | None
 ) -> ElicitResult[None]:
-    """Ask the user to visit a web page."""
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise ValueError("the URL of a page for the user must begin with https:// or http://")
@@ -108,7 +101,7 @@ async def elicit_url(
     params: dict[str, Json] = {"mode": "url", "message": message, "url": url}
     if talk.revision.elicitation_ids:
         params["elicitationId"] = str(uuid.uuid4())
-    action, _ = _answer(await talk.send_request("elicitation/create", params, key))
+    action, _ = _answer(await talk.send_request(methods.ELICIT.name, params, key))
     return ElicitResult(action)
 
 
@@ -119,22 +112,20 @@ async def sample(
     options: Mapping[str, Any],
     key: str | None,
 ) -> CreateMessageResult:
-    """Ask the client to have its model write something."""
     _require(talk, "sampling")
-    said = [messages] if isinstance(messages, str) else messages
+    given = [messages] if isinstance(messages, str) else messages
+    said = [SamplingMessage("user", one) if isinstance(one, str) else one for one in given]
     params: dict[str, Json] = {
         "messages": [
-            to_wire(message, talk.revision)
-            for each in said
-            for message in _as_revision_has_it(
-                SamplingMessage("user", each) if isinstance(each, str) else each, talk.revision
-            )
+            to_wire(part, talk.revision)
+            for message in said
+            for part in _as_revision_has_it(message, talk.revision)
         ],
         "maxTokens": max_tokens,
     }
     if options["tools"]:
         _require(talk, "sampling", "tools")
-        params["tools"] = [to_wire(each, talk.revision) for each in options["tools"]]
+        params["tools"] = [to_wire(tool, talk.revision) for tool in options["tools"]]
         if options["tool_choice"] is not None:
             params["toolChoice"] = {"mode": options["tool_choice"]}
     if options["model_preferences"] is not None:
@@ -145,11 +136,11 @@ async def sample(
         "stopSequences": options["stop_sequences"] and list(options["stop_sequences"]),
     }
     params |= {name: each for name, each in plain.items() if each is not None}
-    result = await talk.send_request("sampling/createMessage", params, key)
+    result = await talk.send_request(methods.SAMPLE.name, params, key)
     try:
-        return await converted(partial(from_wire, payload_type=CreateMessageResult), result)
+        return await offload(partial(from_wire, payload_type=CreateMessageResult), result)
     except ValueError as error:
-        raise _bad_answer("sampling/createMessage", str(error)) from None
+        raise _bad_answer(methods.SAMPLE, str(error)) from None
 
 
 def _as_revision_has_it(message: SamplingMessage, revision: Revision) -> list[SamplingMessage]:
@@ -159,49 +150,47 @@ def _as_revision_has_it(message: SamplingMessage, revision: Revision) -> list[Sa
         McpError: The revision does not have such a block at all (`-32600`).
     """
     blocks = message.content if isinstance(message.content, list) else [message.content]
-    for each in blocks:
-        of_tools = isinstance(each, ToolUseContent | ToolResultContent)
-        if revision not in BLOCK_SINCE.get(type(each), ALL) or (
+    for block in blocks:
+        of_tools = isinstance(block, ToolUseContent | ToolResultContent)
+        if revision not in BLOCK_SINCE.get(type(block), ALL) or (
             of_tools and not revision.sampling_tools
         ):
-            what = f"content of type {each.type} in sampling"
+            what = f"content of type {block.type} in sampling"
             raise McpError(INVALID_REQUEST, _too_old(revision, what))
     if isinstance(message.content, list) and not revision.sampling_tools:
-        return [SamplingMessage(message.role, each) for each in blocks]
+        return [SamplingMessage(message.role, block) for block in blocks]
     return [message]
 
 
 async def roots(talk: Conversation, key: str | None) -> list[Root]:
-    """Ask the client for its roots."""
     _require(talk, "roots")
-    result = await talk.send_request("roots/list", {}, key)
+    result = await talk.send_request(methods.LIST_ROOTS.name, {}, key)
     try:
         match result:
             case {"roots": list(found)}:
-                return await converted(_roots, found)
+                return await offload(_roots, found)
     except ValueError as error:
-        raise _bad_answer("roots/list", str(error)) from None
-    raise _bad_answer("roots/list", "it has no list of roots")
+        raise _bad_answer(methods.LIST_ROOTS, str(error)) from None
+    raise _bad_answer(methods.LIST_ROOTS, "it has no list of roots")
 
 
 def _roots(found: list[Json]) -> list[Root]:
-    return [from_wire(each, Root) for each in found]
+    return [from_wire(root, Root) for root in found]
 
 
 async def ask(talk: Conversation, method: str, params: dict[str, Json], key: str | None) -> Json:
-    """Ask the client something in the words of somebody else."""
+    """Send a question of another server, as it is."""
     _require(talk, *_needed_for(method, params))
     return await talk.send_request(method, params, key)
 
 
 def _needed_for(method: str, params: Mapping[str, Json]) -> tuple[str, ...]:
-    """The capability that a client needs for a question."""
     match method:
-        case "elicitation/create":
+        case methods.ELICIT.name:
             return ("elicitation", "url" if params.get("mode") == "url" else "form")
-        case "sampling/createMessage":
+        case methods.SAMPLE.name:
             return ("sampling", "tools") if params.get("tools") else ("sampling",)
-        case "roots/list":
+        case methods.LIST_ROOTS.name:
             return ("roots",)
     raise McpError(INVALID_REQUEST, f"No client can be asked {method:.100}")
 
@@ -210,27 +199,18 @@ def _answer(result: Json) -> tuple[Action, Json]:
     action: Any = result.get("action") if isinstance(result, dict) else None
     if action not in _ACTIONS:
         what = json_type(result) if not isinstance(result, dict) else f"action {action!r:.40}"
-        raise _bad_answer("elicitation/create", f"an action was expected, not {what}")
+        raise _bad_answer(methods.ELICIT, f"an action was expected, not {what}")
     return action, result.get("content", {})
 
 
-def _bad_answer(method: str, why: str) -> McpError:
-    return McpError(INVALID_PARAMS, f"Invalid answer to {method}: {why}")
+def _bad_answer(method: methods.Method, why: str) -> McpError:
+    return McpError(INVALID_PARAMS, f"Invalid answer to {method.name}: {why}")
 
 
 def _require(talk: Conversation, *capability: str) -> None:
-    """Make sure that the caller can be asked.
-
-    Args:
-        talk: The way to the caller.
-        *capability: What the caller must have declared.
-
-    Raises:
-        McpError: It has not declared the capability, its revision does not know the question, or
-            there is no way to ask it anything.
-    """
+    """Raise `McpError` unless the caller has declared a capability, and can be asked for it."""
     name = ".".join(capability)
-    if not has_question(talk.revision, capability):
+    if not methods.has_question(talk.revision, capability):
         raise McpError(INVALID_REQUEST, _too_old(talk.revision, name))
     if talk.cannot_ask is not None:
         raise McpError(INVALID_REQUEST, talk.cannot_ask)
@@ -240,8 +220,8 @@ def _require(talk: Conversation, *capability: str) -> None:
     if not talk.revision.modern:
         raise McpError(INVALID_REQUEST, message)
     needed: dict[str, Json] = {}
-    for each in reversed(capability):
-        needed = {each: needed}
+    for part in reversed(capability):
+        needed = {part: needed}
     raise McpError(MISSING_CLIENT_CAPABILITY, message, {"requiredCapabilities": needed})
 
 

@@ -1,8 +1,7 @@
-"""Telling those who listen that something of a registry has changed.
+"""Changes of a registry, and the listeners that are notified of them.
 
-A change is a value. Each listener keeps the changes that it has not told yet in a set, so a burst
-of equal ones is one change, and a listener that is slow keeps no more than there are different
-ones. Nothing is kept where nobody listens.
+A change is a value. Each listener queues the changes that it has not taken yet in a set, so a burst
+of equal ones is one change, and a slow listener keeps no more than there are different ones.
 """
 
 from __future__ import annotations
@@ -43,15 +42,11 @@ class ResourceUpdated:
 Change = ListChanged | ResourceUpdated
 
 Render = Callable[[str | None], Awaitable[tuple[str, dict[str, Any]] | None]]
-"""Makes the notification that tells of a topic, by its value: method and parameters."""
-
-
-def _ignore(uri: str) -> None:
-    """Do nothing: nobody has to know who watches."""
+"""Makes the notification for a topic, by its value: method and parameters."""
 
 
 class Listener:
-    """Who wants to know of some changes, for the length of a block. Made by `Changes.listen`."""
+    """Listens to some changes, for the length of a block. Made by `Changes.listen`."""
 
     __slots__ = ("_changes", "_parked", "_pending", "_token", "kinds", "topics", "uris")  # of many
 
@@ -61,21 +56,17 @@ class Listener:
         self._parked = trio.lowlevel.ParkingLot()
         self._pending: dict[Change | Topic, None] = {}
         self.kinds: Collection[Kind] = tuple(kinds)
-        """The lists that it wants to know of. May be changed."""
+        """The lists that it listens to. May be changed."""
         self.uris: dict[str, None] = {}
-        """The resources that it wants to know of; see `watch` and `unwatch`."""
         self.topics: dict[Topic, Render] = {}
-        """What else it wants to know of; see `watch_topic`."""
         for uri in uris:
             self.watch(uri)
 
     def __enter__(self) -> Self:
-        """Be told from now on."""
         self._changes.listeners.add(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Be told no more."""
         self._changes.listeners.discard(self)
         for uri in list(self.uris):
             self.unwatch(uri)
@@ -83,22 +74,18 @@ class Listener:
             self.unwatch_topic(topic)
 
     def watch(self, uri: str) -> None:
-        """Want to know of a resource as well."""
         self.uris[uri] = None
         self._changes.add_watcher(uri, self)
 
     def unwatch(self, uri: str) -> None:
-        """Want to know of a resource no more."""
         self.uris.pop(uri, None)
         self._forget(uri, ResourceUpdated(uri))
 
     def watch_topic(self, topic: Topic, render: Render) -> None:
-        """Want to know of something that an extension tells of."""
         self.topics[topic] = render
         self._changes.add_watcher(topic, self)
 
     def unwatch_topic(self, topic: Topic) -> None:
-        """Want to know of it no more."""
         self.topics.pop(topic, None)
         self._forget(topic, topic)
 
@@ -107,7 +94,7 @@ class Listener:
         self._changes.remove_watcher(watched, self)
 
     def note(self, change: Change | Topic) -> None:
-        """Keep a change until it is told. May be called in any thread."""
+        """Queue a change, unless an equal one is queued. May be called in any thread."""
         if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token:
             self._note(change)
         else:
@@ -128,15 +115,15 @@ class Listener:
         return change in self.topics
 
     async def next(self) -> Change | Topic:
-        """Wait for a change that is not told yet. Cancelled, nothing is lost."""
+        """Wait for a change and take it from the queue. If cancelled, nothing is lost."""
         while not self._pending:
             await self._parked.park()
-            # Who was woken may have been cancelled since, and then has nothing more to tell.
+            # A task that was woken may have been cancelled since, and then must not take anything.
             await trio.lowlevel.checkpoint_if_cancelled()
         return self._take()
 
     def rest(self) -> Iterator[Change | Topic]:
-        """The changes that are not told yet, without waiting for more."""
+        """Take what is queued, without waiting for more."""
         while self._pending:
             yield self._take()
 
@@ -147,23 +134,21 @@ class Listener:
 
 
 class Watcher(Protocol):
-    """Who wants to know of a resource, or of something of an extension."""
+    """Subscribed to a resource, or to a topic of an extension."""
 
     def note(self, change: Change | Topic) -> None:
-        """Keep a change until it is told. May be called in any thread."""
+        """Queue a change. May be called in any thread."""
 
 
 class Changes:
-    """The changes of one registry, and who listens.
+    """The changes of one registry, and its listeners.
 
     Args:
-        watched: Called with the URI of a resource when the first one wants to know of it.
-        unwatched: Called when the last one has lost interest.
+        watched: Called with the URI of a resource when it gets its first watcher.
+        unwatched: Called when it has lost the last one.
     """
 
-    def __init__(
-        self, watched: Callable[[str], None] = _ignore, unwatched: Callable[[str], None] = _ignore
-    ) -> None:
+    def __init__(self, watched: Callable[[str], None], unwatched: Callable[[str], None]) -> None:
         self._watched = watched
         self._unwatched = unwatched
         self.versions: Final[dict[Kind, int]] = dict.fromkeys(KINDS, 0)
@@ -172,14 +157,13 @@ class Changes:
         self.updates = 0
         """A number that is another one after each change of a resource, or of their list."""
         self.listeners: Final[set[Listener]] = set()
-        """All who listen."""
         self.watchers: Final[dict[str | Topic, set[Watcher]]] = {}
-        """Those who want to know of a resource, by its URI, or of something of an extension."""
+        """By the URI of a resource, or the topic of an extension."""
         self.relays: Final[set[Callable[[ListChanged | ResourceUpdated], None]]] = set()
-        """Who tells other servers of the same registry. They are called in any thread."""
+        """Pass changes on to other servers of the same registry. They are called in any thread."""
 
     def add_watcher(self, watched: str | Topic, watcher: Watcher) -> None:
-        """Have somebody told of a resource, or of something of an extension."""
+        """Subscribe a watcher to a resource, by its URI, or to a topic of an extension."""
         known = self.watchers.setdefault(watched, set())
         is_first = not known
         known.add(watcher)
@@ -187,7 +171,6 @@ class Changes:
             self._watched(watched)
 
     def remove_watcher(self, watched: str | Topic, watcher: Watcher) -> None:
-        """Have somebody told no more."""
         known = self.watchers.get(watched)
         if known is None or watcher not in known:
             return
@@ -198,11 +181,9 @@ class Changes:
                 self._unwatched(watched)
 
     def list_changed(self, kind: Kind) -> None:
-        """Note that something was added to a list, or removed from it."""
         self._tell(ListChanged(kind))
 
     def resource_updated(self, uri: str) -> None:
-        """Note that a resource has changed."""
         self._tell(ResourceUpdated(uri))
 
     def _tell(self, change: ListChanged | ResourceUpdated) -> None:
@@ -211,7 +192,7 @@ class Changes:
         self.hear(change)
 
     def hear(self, change: ListChanged | ResourceUpdated) -> None:
-        """Note a change of which other servers know already."""
+        """Note a change that other servers of the registry know already."""
         if isinstance(change, ResourceUpdated) or change.kind == "resources":
             self.updates = next(self._next_version)
         if isinstance(change, ResourceUpdated):
@@ -223,7 +204,6 @@ class Changes:
                 listener.note(change)
 
     def topic_changed(self, topic: Topic) -> None:
-        """Note that something that an extension tells of has changed."""
         self._note(topic, topic)
 
     def _note(self, watched: str | Topic, change: Change | Topic) -> None:
@@ -231,5 +211,5 @@ class Changes:
             listener.note(change)
 
     def listen(self, kinds: Iterable[Kind] = (), uris: Iterable[str] = ()) -> Listener:
-        """Listen for the length of a `with` block."""
+        """Make a listener, which listens for the length of its `with` block."""
         return Listener(self, kinds, uris)

@@ -27,31 +27,19 @@ T = TypeVar("T")
 
 
 def check_timeout(timeout: Any, name: str = "timeout") -> None:
-    """Make sure that a time-out is one.
-
-    Raises:
-        SchemaError: It is not.
-    """
+    """Raise `SchemaError` unless this is a number of seconds above 0, or `None`."""
     if timeout is not None and not (is_number(timeout) and timeout > 0):
         raise SchemaError(f"{name} must be more than 0 seconds, not {safe_repr(timeout)}")
 
 
 def check_bound(name: str, bound: Any) -> None:
-    """Make sure that a bound is a number of things.
-
-    Raises:
-        SchemaError: It is not.
-    """
+    """Raise `SchemaError` unless this is a whole number above 0, or `None`."""
     if bound is not None and (type(bound) is not int or bound < 1):
         raise SchemaError(f"{name} must be 1 or more, not {safe_repr(bound)}")
 
 
 def check_caching(cache_ttl: Any, cache_scope: Any) -> None:
-    """Make sure that it is clear for how long, and for whom, something may be kept.
-
-    Raises:
-        SchemaError: It is not.
-    """
+    """Raise `SchemaError` unless this says for how long, and for whom, something may be kept."""
     if not (is_number(cache_ttl) and 0 <= cache_ttl * 1000.0 < inf):  # it is sent in milliseconds
         raise SchemaError(
             f"cache_ttl must be at least 0 seconds and finite, not {safe_repr(cache_ttl)}"
@@ -63,11 +51,7 @@ def check_caching(cache_ttl: Any, cache_scope: Any) -> None:
 
 
 def scopes_of(scopes: Any) -> frozenset[str]:
-    """Read the scopes that something needs.
-
-    Raises:
-        SchemaError: They are no list of scopes.
-    """
+    """Return scopes as a set, or raise `SchemaError`."""
     if scopes == ():  # as nearly always: no start waits for the room of OAuth
         return frozenset()
     from trio_mcp.auth import scopes as oauth
@@ -82,20 +66,12 @@ def scopes_of(scopes: Any) -> frozenset[str]:
 
 
 def annotations_of(kind: type[T], value: T | Mapping[str, Any] | None) -> T | None:
-    """Return annotations as a payload, however they were given.
-
-    Raises:
-        SchemaError: They are none of that kind.
-    """
+    """Return annotations as a payload, however they were given, or raise `SchemaError`."""
     return None if value is None else _payload("annotations", kind, value)
 
 
 def icons_of(value: Any) -> list[Icon] | None:
-    """Return icons as payloads, however they were given.
-
-    Raises:
-        SchemaError: They are no icons.
-    """
+    """Return icons as payloads, however they were given, or raise `SchemaError`."""
     if value is None:
         return None
     if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
@@ -106,11 +82,7 @@ def icons_of(value: Any) -> list[Icon] | None:
 
 
 def json_of(name: str, value: Mapping[str, Json] | None) -> dict[str, Json] | None:
-    """Return a copy of an object that is sent as it is.
-
-    Raises:
-        SchemaError: It is none, or holds something that cannot be sent.
-    """
+    """Return a copy of an object that is sent as it is, or raise `SchemaError`."""
     if value is None:
         return None
     if not isinstance(value, Mapping):
@@ -121,11 +93,7 @@ def json_of(name: str, value: Mapping[str, Json] | None) -> dict[str, Json] | No
 
 
 def check_json(name: str, value: Json) -> None:
-    """Make sure that a value can be sent.
-
-    Raises:
-        SchemaError: It cannot.
-    """
+    """Raise `SchemaError` unless a value can be sent."""
     try:
         encode(value)
     except (TypeError, ValueError, RecursionError) as error:
@@ -136,11 +104,7 @@ def check_json(name: str, value: Json) -> None:
 
 
 def check_schema_texts(name: str, schema: Json) -> None:
-    """Make sure that a checked schema can be sent: JSON it is, but its texts may be no Unicode.
-
-    Raises:
-        SchemaError: It cannot.
-    """
+    """Raise `SchemaError` unless a checked schema can be sent: its texts may be no Unicode."""
     try:
         orjson.dumps(schema)  # a third of what `encode` costs, which looks for NaN as well
     except TypeError:
@@ -181,8 +145,7 @@ def _from_mapping(name: str, kind: Any, given: Mapping[str, Any]) -> Any:
 
 
 def _wire_names(kind: Any) -> dict[str, str]:
-    """The names of a payload's fields, by their names on the wire."""
-    return {wire_name(each): each.name for each in attrs.fields(kind)}
+    return {wire_name(field): field.name for field in attrs.fields(kind)}
 
 
 # -- payloads -----------------------------------------------------------------------------
@@ -192,14 +155,11 @@ _Expectation = tuple[str, Callable[[Any], bool]]
 
 
 def check_payload(payload: Any, prefix: str = "") -> None:
-    """Make sure that the texts, numbers and switches of a payload are what they should be.
+    """Raise `SchemaError` unless the texts, numbers and switches of a payload are such.
 
     Args:
         payload: The payload. Other payloads in it have been checked already.
-        prefix: What comes before the name of a field.
-
-    Raises:
-        SchemaError: One is not; the message names it.
+        prefix: What stands before the name of a field in the message.
     """
     for name, expected, fits in _fields(payload.__class__):
         value = getattr(payload, name)
@@ -209,14 +169,14 @@ def check_payload(payload: Any, prefix: str = "") -> None:
 
 @cache
 def _fields(kind: Any) -> list[tuple[str, str, Callable[[Any], bool]]]:
-    found = [(each.name, _expectation(each.type)) for each in attrs.fields(kind)]
+    found = [(field.name, _expectation(field.type)) for field in attrs.fields(kind)]
     return [(name, *expectation) for name, expectation in found if expectation is not None]
 
 
 def _expectation(kind: Any) -> _Expectation | None:
     """What a field of a type takes; `None` where that is not for `check_payload` to say."""
     if get_origin(kind) in (Union, UnionType):
-        return _optional(*(each for each in get_args(kind) if each is not NoneType))
+        return _optional(*(member for member in get_args(kind) if member is not NoneType))
     if get_origin(kind) is Literal:
         allowed = get_args(kind)
         return " or ".join(map(repr, allowed)), lambda value: is_text(value) and value in allowed

@@ -1,4 +1,4 @@
-"""Who completes which argument, of the prompts and the templates of one registry."""
+"""What completes the arguments of prompts, and the variables of templates, of one registry."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from trio_mcp.registry.changes import Kind
 from trio_mcp.registry.completions import Completer, from_values, make_completer, values_of
-from trio_mcp.registry.handlers import Handler
-from trio_mcp.registry.part import RefType
+from trio_mcp.registry.kinds import RefType
 from trio_mcp.registry.prompts import Prompt
 from trio_mcp.registry.resources import Resource, ResourceTemplate
 from trio_mcp.registry.tools import unknown
@@ -22,14 +21,7 @@ _REF_NAMES: Final[dict[RefType, str]] = {
 
 
 class Completers:
-    """The completions of one registry, by what they complete.
-
-    Args:
-        prompts: The registry's prompts, which may change.
-        resources: Its resources.
-        templates: Its templates.
-        versions: Numbers for all of them, which are others when they have changed.
-    """
+    """The completions of one registry, for its prompts and templates, which may change."""
 
     def __init__(
         self,
@@ -46,21 +38,22 @@ class Completers:
         self._names_values: tuple[dict[Kind, int], bool] = ({}, False)
 
     def __bool__(self) -> bool:
-        """Whether anything can be completed, by a function or by an annotation."""
         return bool(self._given) or self._has_annotations()
 
     def _has_annotations(self) -> bool:
-        """Look through all of them, but only once: every request for a list asks for it."""
+        """Look through all entries, but only once: every request for a list asks for it."""
         versions = dict(self._versions)
         if self._names_values[0] != versions:
-            found = any(values_of(schema) for each in self._arguments() for schema in each.values())
+            found = any(
+                values_of(schema) for schemas in self._arguments() for schema in schemas.values()
+            )
             self._names_values = (versions, found)
         return self._names_values[1]
 
     def _arguments(self) -> Iterator[Mapping[str, Json]]:
         # threads may change the registry
-        yield from (each.parameters for each in list(self._prompts.values()))
-        yield from (each.variables for each in list(self._templates.values()))
+        yield from map(_parameters_of, list(self._prompts.values()))
+        yield from map(_parameters_of, list(self._templates.values()))
 
     def add(
         self,
@@ -70,28 +63,25 @@ class Completers:
         argument: str,
         timeout: float | None,
     ) -> None:
-        """Have a function complete an argument of a prompt, or a variable of a template.
-
-        Raises:
-            SchemaError: There is no such thing, or the function does not take what it is given.
-        """
+        """Register a completion (see `Registry.completion`)."""
         if (prompt is None) == (resource is None):
             raise SchemaError("say what the completion is for: give either prompt= or resource=")
         kind: RefType = "ref/resource" if prompt is None else "ref/prompt"
         target = prompt or resource or ""
         what = f"{argument} of {target}"
-        if argument not in self._parameters_of(kind, target):
+        entry = self._entries(kind).get(target)
+        if entry is None or argument not in _parameters_of(entry):
             raise SchemaError(f"Completion of {what}: there is no such argument; register it first")
-        around = self._middleware_of(kind, target)
-        self._given[kind, target, argument] = make_completer(function, what, timeout, around)
+        made = make_completer(function, what, timeout, entry.middleware)
+        self._given[kind, target, argument] = made
 
     def forget(self, kind: RefType, target: str) -> None:
-        """Take out what completes the arguments of something that is there no more."""
-        for key in [each for each in self._given if each[:2] == (kind, target)]:
+        """Drop the completions of an entry that was removed."""
+        for key in [key for key in self._given if key[:2] == (kind, target)]:
             del self._given[key]
 
     def find(self, kind: RefType, target: str, argument: str) -> Completer:
-        """Return who completes an argument; where nobody does, somebody who knows nothing.
+        """Return what completes an argument: a function, the values of its annotation, or nothing.
 
         Raises:
             McpError: There is no such prompt, template or argument (`-32602`).
@@ -99,31 +89,25 @@ class Completers:
         completer = self._given.get((kind, target, argument))
         if completer is not None:
             return completer
-        known: Mapping[str, Prompt | ResourceTemplate]
-        known = self._prompts if kind == "ref/prompt" else self._templates
-        there = known.get(target)
-        if there is not None and there.origin is not None:
-            found: Completer = there.origin.completer(kind, target, argument)
-            return found
-        if there is None and not (kind == "ref/resource" and target in self._resources):
+        known = self._entries(kind)
+        entry = known.get(target)
+        if entry is None and not (kind == "ref/resource" and target in self._resources):
             raise unknown(_REF_NAMES[kind], target, list(known))
-        parameters = self._parameters_of(kind, target)
+        if entry is not None and (origin := entry.origin) is not None:
+            found: Completer = origin.mount.completer(kind, origin.name, argument, target)
+            return found
+        parameters = _parameters_of(entry)
         if argument not in parameters:
             raise unknown(f"argument of {target}", argument, list(parameters))
-        return make_completer(
-            from_values(values_of(parameters[argument])),
-            f"{argument} of {target}",
-            middleware=self._middleware_of(kind, target),
-        )
+        around = () if entry is None else entry.middleware
+        values = from_values(values_of(parameters[argument]))
+        return make_completer(values, f"{argument} of {target}", middleware=around)
 
-    def _middleware_of(self, kind: RefType, target: str) -> tuple[Any, ...]:
-        """What runs around calls of the prompt or template runs around its completions, too."""
-        items: Mapping[str, Handler] = self._prompts if kind == "ref/prompt" else self._templates
-        return items[target].middleware if target in items else ()
+    def _entries(self, kind: RefType) -> Mapping[str, Prompt | ResourceTemplate]:
+        return self._prompts if kind == "ref/prompt" else self._templates
 
-    def _parameters_of(self, kind: RefType, target: str) -> Mapping[str, Json]:
-        if kind == "ref/prompt":
-            prompt = self._prompts.get(target)
-            return {} if prompt is None else prompt.parameters
-        template = self._templates.get(target)
-        return {} if template is None else template.variables
+
+def _parameters_of(entry: Prompt | ResourceTemplate | None) -> Mapping[str, Json]:
+    if entry is None:
+        return {}
+    return entry.parameters if isinstance(entry, Prompt) else entry.variables

@@ -11,20 +11,22 @@ from typing import Any, ClassVar, Final, Literal
 
 from attrs import evolve, frozen
 
-from trio_mcp.registry.checks import check_timeout
 from trio_mcp.registry.context import Context
+from trio_mcp.registry.describing import handler_fields, naming
 from trio_mcp.registry.handlers import Handler
 from trio_mcp.schema import SchemaError, describe_function
+from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.offers import Completion
+from trio_mcp.wire.revisions import Revision
 from trio_mcp.wire.safe_repr import safe_repr
 
 MOST_VALUES: Final = 100
 """So many suggestions one answer may hold (2026-07-28, "Completion")."""
 
 
-@frozen(eq=False, kw_only=True)
+@frozen(eq=False, kw_only=True, repr=False)
 class Completer(Handler):
     """A registered completion. Made by `Registry.completion`."""
 
@@ -32,10 +34,16 @@ class Completer(Handler):
     parameters: frozenset[str]
     """Which of `value` and `arguments` the function takes."""
 
+    @property
+    def _noun(self) -> str:
+        return "Completion of"
+
     def keywords(self, value: str, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """The function's keyword arguments."""
         given = {"value": value, "arguments": dict(arguments)}
-        return {name: each for name, each in given.items() if name in self.parameters}
+        return {name: given[name] for name in given.keys() & self.parameters}
+
+    def to_result(self, value: Any, name: str, revision: Revision) -> dict[str, Json]:
+        return {"completion": to_wire(suggestions_of(self, value), revision)}
 
 
 def make_completer(
@@ -44,11 +52,10 @@ def make_completer(
     timeout: float | None = None,
     middleware: tuple[Any, ...] = (),
 ) -> Completer:
-    """Make a completion of a function that takes `value`, and `arguments` if it likes."""
-    label = f"Completion of {what}"
-    try:
-        check_timeout(timeout)
+    """Make a completion of a function that takes `value`, and may take `arguments`."""
+    with naming(f"Completion of {what}"):
         described = describe_function(function, context_type=Context, describe_result=False)
+        fields = handler_fields(function, described, {"timeout": timeout})
         parameters = frozenset(described.input_schema.get("properties", {}))
         if "value" not in parameters or not parameters <= {"value", "arguments"}:
             raise SchemaError(
@@ -56,17 +63,7 @@ def make_completer(
                 "(what was chosen already) and nothing else; it takes: "
                 f"{', '.join(sorted(parameters)) or 'nothing'}"
             )
-    except SchemaError as error:
-        raise SchemaError(f"{label}: {error}") from None
-    return Completer(
-        name=what,
-        label=label,
-        function=function,
-        timeout=timeout,
-        context_parameter=described.context_parameter,
-        parameters=parameters,
-        middleware=middleware,
-    )
+    return Completer(name=what, parameters=parameters, middleware=middleware, **fields)
 
 
 def from_values(values: Sequence[str]) -> Callable[..., Any]:
@@ -75,28 +72,28 @@ def from_values(values: Sequence[str]) -> Callable[..., Any]:
         raise SchemaError(
             f"a completion is a function or a list of values, not {safe_repr(values)}"
         )
-    known = [str(each) for each in values]
+    known = [str(listed) for listed in values]
 
     async def complete(value: str) -> list[str]:
         typed = value.casefold()
-        starts = [each for each in known if each.casefold().startswith(typed)]
-        contains = [each for each in known if typed in each.casefold() and each not in starts]
-        return starts + contains
+        contains = [option for option in known if typed in option.casefold()]
+        starts = [option for option in contains if option.casefold().startswith(typed)]
+        return starts + [option for option in contains if option not in starts]
 
     return complete
 
 
 def values_of(schema: Json) -> list[str]:
-    """All values that a parameter's schema allows, if it names them, as texts; else none."""
+    """Return all values that a parameter's schema allows, if it names them, as texts."""
     if not isinstance(schema, dict):
         return []
     if schema.get("type") == "boolean":
         return ["true", "false"]
     if isinstance(schema.get("anyOf"), list):
-        members = [values_of(each) for each in schema["anyOf"] if each != {"type": "null"}]
-        return [value for each in members for value in each] if all(members) else []
+        members = [values_of(member) for member in schema["anyOf"] if member != {"type": "null"}]
+        return [value for member in members for value in member] if all(members) else []
     named = schema.get("enum") or [schema["const"]] if {"enum", "const"} & schema.keys() else []
-    return [_text(each) for each in named if each is not None]
+    return [_text(value) for value in named if value is not None]
 
 
 def _text(value: Json) -> str:
@@ -104,14 +101,10 @@ def _text(value: Json) -> str:
 
 
 def suggestions_of(completer: Completer, value: Any) -> Completion:
-    """Turn what a completion function returned into what its caller gets.
-
-    Raises:
-        McpError: It is neither a list of strings nor a `Completion` (`-32603`).
-    """
+    """Turn what a completion function returned into what its caller gets, or raise `McpError`."""
     found = value if isinstance(value, Completion) else Completion(value)
     values = found.values
-    if not isinstance(values, list | tuple) or not all(isinstance(each, str) for each in values):
+    if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
         kind = type(value).__name__
         message = f"Invalid handler result type: {kind} (completion of {completer.name})"
         raise McpError(INTERNAL_ERROR, message)

@@ -15,7 +15,7 @@ from attrs.validators import instance_of, optional
 
 from trio_mcp.public import public
 from trio_mcp.registry.files import is_text, media_type_of
-from trio_mcp.registry.results import Returnable
+from trio_mcp.registry.results import ContentSource
 from trio_mcp.wire.payloads import (
     Annotations,
     AudioContent,
@@ -41,7 +41,7 @@ def _path(path: str | os.PathLike[str] | None) -> Path | None:
 
 
 @frozen(kw_only=True)
-class _Media(Returnable):
+class _Media(ContentSource):
     """Bytes of some media type, or where they can be read.
 
     Args:

@@ -46,8 +46,8 @@ class Context(Generic[State]):
     """
 
     tool: str
-    """What was called: a tool's or prompt's name, or a resource's URI. In a part that is mounted,
-    it is the part's own name for it."""
+    """What was called: a tool's or prompt's name, or a resource's URI. In a provider that is
+    mounted, it is the provider's own name for it."""
 
     state: State = None  # type: ignore[assignment]  # where there is no lifespan
     """What the registry's lifespan yielded; its type is that of a `Context[State]`."""
@@ -90,7 +90,7 @@ class Context(Generic[State]):
 
     @property
     def passes_questions(self) -> bool:
-        """Whether a result of somebody else's that asks the caller something can be passed on.
+        """Whether a result of another server that asks the caller something can be passed on.
 
         If not, `ask` may still be able to ask it.
         """
@@ -134,7 +134,8 @@ class Context(Generic[State]):
         """Send a log message to the caller, if it wants messages of that level.
 
         Args:
-            level: How severe it is.
+            level: How severe it is: `debug`, `info`, `notice`, `warning`, `error`, `critical`,
+                `alert` or `emergency`.
             data: The message: any JSON.
             logger: The name of the logger that it comes from.
 
@@ -157,10 +158,6 @@ class Context(Generic[State]):
         """Send a log message of level `info`. As `log`."""
         await self.log("info", data, logger=logger)
 
-    async def notice(self, data: Json, *, logger: str | None = None) -> None:
-        """Send a log message of level `notice`. As `log`."""
-        await self.log("notice", data, logger=logger)
-
     async def warning(self, data: Json, *, logger: str | None = None) -> None:
         """Send a log message of level `warning`. As `log`."""
         await self.log("warning", data, logger=logger)
@@ -168,18 +165,6 @@ class Context(Generic[State]):
     async def error(self, data: Json, *, logger: str | None = None) -> None:
         """Send a log message of level `error`. As `log`."""
         await self.log("error", data, logger=logger)
-
-    async def critical(self, data: Json, *, logger: str | None = None) -> None:
-        """Send a log message of level `critical`. As `log`."""
-        await self.log("critical", data, logger=logger)
-
-    async def alert(self, data: Json, *, logger: str | None = None) -> None:
-        """Send a log message of level `alert`. As `log`."""
-        await self.log("alert", data, logger=logger)
-
-    async def emergency(self, data: Json, *, logger: str | None = None) -> None:
-        """Send a log message of level `emergency`. As `log`."""
-        await self.log("emergency", data, logger=logger)
 
     async def notify(self, method: str, params: Mapping[str, Json] | None = None) -> None:
         """Send a notification of an extension to the caller, if it has declared that extension.
@@ -342,7 +327,7 @@ class Context(Generic[State]):
     ) -> Json:
         """Send a question as it is, and return the answer as it came.
 
-        This is for questions that somebody else asks, such as a server behind this one. `elicit`,
+        This is for questions of others, such as a server behind this one. `elicit`,
         `sample` and `roots` check what they ask and what comes back; this only makes sure that the
         caller has declared that it can be asked. Otherwise it is as `elicit` in either era.
 
@@ -365,13 +350,7 @@ class Context(Generic[State]):
         return self._conversation
 
 
-def inside(context: Context, part: object, tool: str) -> Context:
-    """Return the same context for the code of a part that is mounted.
-
-    Args:
-        context: Of the call, as the registry has it where the part is mounted.
-        part: Whose state it is to have.
-        tool: What the part calls what was called.
-    """
+def inside(context: Context, provider: object, tool: str) -> Context:
+    """Return the context of a call with a mounted provider's state, and its name for the tool."""
     opened = context._opened
-    return evolve(context, tool=tool, state=None if opened is None else opened.state_of(part))
+    return evolve(context, tool=tool, state=None if opened is None else opened.state_of(provider))

@@ -25,14 +25,14 @@ class Conversation(Protocol):
 
     @property
     def passes_questions(self) -> bool:
-        """Whether the request may be answered by somebody else's question (`pass_on`)."""
+        """Whether the request may be answered by another server's question (`pass_on`)."""
 
     @property
     def cannot_ask(self) -> str | None:
-        """Why this caller cannot be asked anything, whatever it has declared; mostly `None`."""
+        """Why this caller cannot be asked anything, whatever it has declared, if so."""
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Tell how far the work is, if the caller wants to know."""
+        """Report progress, if the caller asked for it."""
 
     @property
     def log_level(self) -> LoggingLevel | None:
@@ -48,17 +48,17 @@ class Conversation(Protocol):
         """Send a notification of an extension, if the caller has declared that."""
 
     def close_sse_stream(self) -> None:
-        """Have the client come back for the rest, if it can."""
+        """Close the response, so that the client resumes the stream later, if it can."""
 
     def supports(self, *capability: str) -> bool:
         """Whether the caller has declared a capability that its revision has a question for."""
 
     async def send_request(self, method: str, params: dict[str, Json], key: str | None) -> Json:
-        """Ask the caller something, and return its result."""
+        """Ask the caller a question, and return its result."""
 
 
 class OpenConversation(Conversation, Protocol):
-    """The same for whoever runs the handler."""
+    """The same, as the code that runs the handler sees it."""
 
     unwinding: bool
     """Whether the handler was cancelled because of what it asked."""
@@ -67,23 +67,20 @@ class OpenConversation(Conversation, Protocol):
     def answers(self) -> dict[str, Json]:
         """What the caller has answered in earlier rounds, by the names of the questions."""
 
-    async def use_state(self) -> None:
-        """Have all who share a record know that the state of the request is used."""
+    async def consume_state(self) -> None:
+        """Note that the state of the request is used, for all processes that share a store."""
 
     def log_nowait(self, level: LoggingLevel, data: Json, logger: str | None) -> None:
         """Send a log message without waiting for room."""
-
-    async def take_in(self) -> None:
-        """Take in what a state will have to be good for, before one is sealed."""
 
     def input_required(self) -> dict[str, Json]:
         """Make the result that asks the caller what the handler has asked."""
 
     def pass_on(self, question: dict[str, Json]) -> dict[str, Json]:
-        """Make the result that asks the caller what somebody else has asked by such a result."""
+        """Make the result that passes on another server's question."""
 
     def finish(self) -> None:
-        """Say what was held back, and no more."""
+        """Send what was held back, and nothing more."""
 
     def close(self) -> None:
-        """Say and ask no more."""
+        """Send and ask nothing more."""

@@ -9,8 +9,6 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Any, Final
 
-import trio
-
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.files import (
     NotFound,
@@ -24,7 +22,8 @@ from trio_mcp.registry.options import FileOptions
 from trio_mcp.registry.resources import Ready
 from trio_mcp.registry.uri_template import UriTemplate
 from trio_mcp.schema import SchemaError
-from trio_mcp.schema.sentences import cut
+from trio_mcp.schema.sentences import shorten
+from trio_mcp.threads import in_thread
 from trio_mcp.wire.errors import ResourceNotFound, ToolError
 from trio_mcp.wire.payloads import BlobResourceContents, ResourceContents, TextResourceContents
 
@@ -32,43 +31,23 @@ _CONTEXT: Final = "_context"
 
 
 class Directory:
-    """The files below a directory, as a family of resources (`Registry.add_directory`).
-
-    Args:
-        uri: The template of their URIs.
-        root: The directory.
-        max_bytes: The largest file that is read.
-        mime_type: The media type of all of them; `None` to tell by their names.
-
-    Raises:
-        SchemaError: The template has not just one variable.
-    """
+    """The files below a directory, as a family of resources (`Registry.add_directory`)."""
 
     def __init__(self, uri: str, root: Path, max_bytes: int, mime_type: str | None) -> None:
         self.variable: Final = _variable_of(uri)
-        """Stands for the path."""
         self._root = root.absolute()  # wherever this process goes later
         read = partial(_read, self._root, max_bytes, mime_type)
         self.function: Final = _with_parameter(self.variable, read)
-        """Reads a file."""
         about = self._root.name or "files"
         self.described: Final[FileOptions] = {"name": about, "description": f"Files of {about}"}
-        """What to say of it unless the author knows better."""
 
     async def complete(self, value: str) -> list[str]:
-        """Find files whose paths begin so."""
-        return await trio.to_thread.run_sync(
-            partial(list_files_below, self._root, value), abandon_on_cancel=True
-        )
+        return await in_thread(list_files_below, self._root, value)
 
 
 def _variable_of(uri: str) -> str:
-    """The variable that stands for the path.
-
-    Raises:
-        SchemaError: There is no such one.
-    """
-    what = f"Resource {cut(uri)}"
+    """Return the variable of a template that stands for the path, or raise `SchemaError`."""
+    what = f"Resource {shorten(uri)}"
     try:
         variables = UriTemplate.parse(uri).variables
     except ValueError as error:
@@ -82,22 +61,12 @@ def _variable_of(uri: str) -> str:
 
 
 class File:
-    """A file as a resource (`Registry.add_file`).
-
-    Args:
-        uri: Its URI.
-        path: Where it is.
-        max_bytes: The largest size that is read.
-        mime_type: Its media type; `None` to tell by its name.
-
-    Raises:
-        SchemaError: The URI has variables.
-    """
+    """A file as a resource (`Registry.add_file`)."""
 
     def __init__(self, uri: str, path: Path, max_bytes: int, mime_type: str | None) -> None:
         if "{" in uri:
-            raise SchemaError(f"Resource {cut(uri)}: the URI of one file has no variables")
-        self._path = path.resolve()  # the author may name it by a link; nobody else has a say
+            raise SchemaError(f"Resource {shorten(uri)}: the URI of one file has no variables")
+        self._path = path.resolve()  # only the author may name it by a link
         self._max_bytes = max_bytes
         self._mime_type = mime_type or media_type_of(self._path.name)
         self.described: Final[FileOptions] = {
@@ -105,10 +74,8 @@ class File:
             "description": "",
             "mime_type": self._mime_type,
         }
-        """What to say of it unless the author knows better."""
 
     async def read(self, context: Context) -> Ready:
-        """Read it."""
         path = self._path
         return await _read(path.parent, self._max_bytes, self._mime_type, path.name, context)
 
@@ -137,7 +104,7 @@ async def _read(
         return _contents(uri, read_file_below(root, path, max_bytes=max_bytes), mime_type, path)
 
     try:
-        return Ready(await trio.to_thread.run_sync(read, abandon_on_cancel=True))
+        return Ready(await in_thread(read))
     except NotFound:
         raise ResourceNotFound(uri) from None
     except TooLarge as error:

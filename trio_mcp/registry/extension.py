@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import Factory, field, frozen
 
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 from trio_mcp.registry.context import Context
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.extensions import missing
@@ -21,22 +21,20 @@ if TYPE_CHECKING:
 
 
 class Watcher(Protocol):
-    """Has a client told of what an extension tells of."""
+    """Subscribes a client to topics of an extension."""
 
-    def watch(self, key: str, value: str | None) -> None:
-        """Begin to."""
+    def watch(self, key: str, value: str | None) -> None: ...
 
-    def unwatch(self, key: str, value: str | None) -> None:
-        """Do so no more."""
+    def unwatch(self, key: str, value: str | None) -> None: ...
 
 
-@public
+@public_in("trio_mcp.extending")
 @frozen(kw_only=True)
 class ExtensionRequest:
     """A request, or a notification, as an extension of the server gets it.
 
-    Make one yourself to have a call answered that nobody is asking for just now
-    (`ExtensionServing.call`): give it the method, the parameters, and who is to have asked.
+    Make one yourself for a call that no client is waiting for (`ExtensionServing.call`): give it
+    the method, the parameters, and in whose name it is called.
     """
 
     method: str
@@ -87,18 +85,18 @@ class ExtensionRequest:
         return self.settings
 
     def watch(self, key: str, value: str | None = None) -> None:
-        """Tell this client of what a subscription tells, for as long as its session lasts.
+        """Subscribe this client to a topic, for as long as its session lasts.
 
-        This is for legacy sessions, which have no `subscriptions/listen`. Who watches the same
-        thing again is told of it once.
+        This is for legacy sessions, which have no `subscriptions/listen`. A client that watches
+        the same thing again is notified once.
 
         Args:
             key: The subscription's.
             value: What it is about; `None` for one that is either on or off.
 
         Raises:
-            McpError: There is no session that could be told anything (`-32600`), or it is told of
-                `Limits.max_subscriptions` things already (`-32602`).
+            McpError: There is no session that stays open (`-32600`), or it has
+                `Limits.max_subscriptions` subscriptions already (`-32602`).
             KeyError: The extension has no such subscription.
         """
         if self._watcher is None:
@@ -106,7 +104,7 @@ class ExtensionRequest:
         self._watcher.watch(key, value)
 
     def unwatch(self, key: str, value: str | None = None) -> None:
-        """Tell this client no more. Nothing happens if it was not told."""
+        """End a subscription of this client, if there is one."""
         if self._watcher is not None:
             self._watcher.unwatch(key, value)
 
@@ -114,7 +112,7 @@ class ExtensionRequest:
 Answer = Callable[[ExtensionRequest], Awaitable[Mapping[str, Json]]]
 
 
-@public
+@public_in("trio_mcp.extending")
 @frozen(kw_only=True)
 class ExtensionMethod:
     """A method that an extension adds to a server.
@@ -145,22 +143,22 @@ Params = Callable[[ExtensionRequest, str | None], Awaitable[Mapping[str, Json] |
 Accept = Callable[[ExtensionRequest, Sequence[str]], Awaitable[Collection[str]]]
 
 
-@public
+@public_in("trio_mcp.extending")
 @frozen(kw_only=True)
 class ExtensionSubscription:
     """Something that clients can ask for in the filter of `subscriptions/listen`.
 
-    The filter has a list of texts under the key, such as ids of what is to be told of; or `true`.
-    After `ExtensionServing.changed`, each client that asked is told by a notification. Several
-    changes before that become one notification, which tells how things are then.
+    The filter has a list of texts under the key, such as ids; or `true`. After
+    `ExtensionServing.changed`, each client that asked gets a notification. Several changes before
+    that become one notification, which says how things are then.
 
     Args:
         key: The key in the filter.
         notification: The method of the notification.
         params: Makes its parameters: gets the request that asked, and the text from its list
-            (`None` if there is no list). `None` if there is nothing to tell.
+            (`None` if there is no list). If it returns `None`, nothing is sent.
         has_list: Whether the filter has a list under the key, or `true`.
-        accept: Says which texts of the list the client may be told of; by default, all. The
+        accept: Says which texts of the list the client may subscribe to; by default, all. The
             acknowledgement names these.
     """
 

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
-from typing import Any, Final, Literal, Protocol, get_args
+from typing import Any, ClassVar, Final, Literal, Protocol, get_args
 
 from attrs import frozen
 
 from trio_mcp.registry.checks import check_json, check_timeout, json_of, scopes_of
-from trio_mcp.registry.extension import ExtensionMethod, ExtensionSubscription
-from trio_mcp.registry.handlers import Handler
-from trio_mcp.registry.lifespan import Opened
-from trio_mcp.registry.middleware import METHOD_OF
-from trio_mcp.schema import SchemaError
-from trio_mcp.wire.extensions import (
-    check_filter_key,
-    check_identifier,
-    check_method,
-    check_notification,
-    check_result_type,
+from trio_mcp.registry.extension import (
+    Answer,
+    ExtensionMethod,
+    ExtensionRequest,
+    ExtensionSubscription,
 )
+from trio_mcp.registry.functions import is_async
+from trio_mcp.registry.handlers import Handler
+from trio_mcp.registry.invalid import invalid_result
+from trio_mcp.registry.kinds import CALLED, Offered
+from trio_mcp.registry.lifespan import Opened
+from trio_mcp.schema import SchemaError
+from trio_mcp.wire.extensions import check_identifier, check_method, check_name
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import METHODS, Method
 from trio_mcp.wire.revisions import Era, Revision
 from trio_mcp.wire.safe_repr import safe_repr
 
-Offered = Literal["tool", "resource", "resource template", "prompt"]
-
-WRAPPABLE: Final = tuple(METHOD_OF.values())
+WRAPPABLE: Final = tuple(CALLED)
 """Methods that run a function of the author's, which an extension may run something around."""
 
 
@@ -40,64 +39,56 @@ class Extension(Protocol):
     # Read only, so that a class may have a tuple where any collection will do.
 
     @property
-    def identifier(self) -> str:
-        """Its name."""
+    def identifier(self) -> str: ...
 
     @property
-    def settings(self) -> Mapping[str, Json]:
-        """What to declare of it."""
+    def settings(self) -> Mapping[str, Json]: ...
 
     @property
-    def era(self) -> Era | None:
-        """The only era in which there is such a thing."""
+    def era(self) -> Era | None: ...
 
     @property
-    def wraps(self) -> Collection[str]:
-        """The methods that it runs something around."""
+    def wraps(self) -> Collection[str]: ...
 
     @property
-    def mountable(self) -> bool:
-        """Whether one in the registry that is served does for those of its parts."""
+    def mountable(self) -> bool: ...
 
     @property
-    def sends(self) -> Collection[str]:
-        """The notifications that it sends while a request is answered."""
+    def sends(self) -> Collection[str]: ...
 
     @property
-    def result_types(self) -> Collection[str]:
-        """What it may answer with."""
+    def result_types(self) -> Collection[str]: ...
 
-    def methods(self) -> Sequence[ExtensionMethod]:
-        """The methods that it adds."""
+    def methods(self) -> Sequence[ExtensionMethod]: ...
 
-    def notifications(self) -> Mapping[str, Any]:
-        """By method, who takes note of a client's notification."""
+    def notifications(self) -> Mapping[str, Any]: ...
 
-    def subscriptions(self) -> Sequence[ExtensionSubscription]:
-        """What clients can ask to be told of."""
+    def subscriptions(self) -> Sequence[ExtensionSubscription]: ...
 
-    def check_option(self, kind: Offered, name: str, value: Any) -> Any:
-        """Check what something is registered with for the extension."""
+    def check_option(self, kind: Offered, name: str, value: Any) -> Any: ...
 
-    def meta_of(self, kind: Offered, name: str, option: Any) -> Mapping[str, Json]:
-        """Say what stands in the `_meta` of its description."""
+    def meta_of(self, kind: Offered, name: str, option: Any) -> Mapping[str, Json]: ...
 
-    def added_to(self, registry: Any) -> None:
-        """Register what it brings."""
+    def added_to(self, registry: Any) -> None: ...
 
     def opened(
         self, registry: Any, opened: Opened, limits: Limits
-    ) -> AbstractAsyncContextManager[object]:
-        """Open the extension's lifespan."""
+    ) -> AbstractAsyncContextManager[object]: ...
 
 
-@frozen(eq=False, kw_only=True)
+@frozen(eq=False, kw_only=True, repr=False)
 class MethodHandler(Handler):
     """A method of an extension, as a function that answers requests."""
 
+    kind: ClassVar[Literal["method"]] = "method"
     extension: Extension
     row: Method
     open_to_all: bool
+
+    def to_result(self, value: Any, name: str, revision: Revision) -> dict[str, Json]:
+        if not isinstance(value, Mapping):
+            raise invalid_result(value, f"method {self.name}")
+        return dict(value)
 
 
 @frozen(eq=False)
@@ -108,7 +99,6 @@ class Added:
     settings: dict[str, Json]
 
     def is_in(self, revision: Revision) -> bool:
-        """Whether there is such a thing in a revision."""
         return self.extension.era in (None, "modern" if revision.modern else "legacy")
 
 
@@ -131,23 +121,16 @@ class Extensions:
         """By method, who runs something around it, from the outside inwards."""
 
     def __contains__(self, identifier: str) -> bool:
-        """Whether there is an extension of that name."""
         return identifier in self._added
 
     def __iter__(self) -> Iterator[Extension]:
-        """In the order of their registration."""
-        return (each.extension for each in self._added.values())
+        return (added.extension for added in self._added.values())
 
     def find(self, identifier: str) -> Added:
-        """Return an extension."""
         return self._added[identifier]
 
     def add(self, extension: Extension) -> None:
-        """Add an extension.
-
-        Raises:
-            SchemaError: It clashes with the protocol or with another one, or is not well made.
-        """
+        """Add an extension, or raise `SchemaError` if it clashes or is not well made."""
         if isinstance(extension, type) or not hasattr(extension, "opened"):
             raise SchemaError(f"an extension must be a ServerExtension, not {extension!r:.100}")
         try:
@@ -160,7 +143,9 @@ class Extensions:
             methods = self._methods_of(extension)
             taken = dict(extension.notifications())
             told = list(extension.subscriptions())
-            sent = dict.fromkeys((*extension.sends, *(each.notification for each in told)))
+            sent = dict.fromkeys(
+                (*extension.sends, *(subscription.notification for subscription in told))
+            )
             self._check_notifications(taken, sent)
             self._check_keys(told)
             self._check_results(extension)
@@ -173,7 +158,9 @@ class Extensions:
         self.rows = MappingProxyType({**self.rows, **{n: each.row for n, each in methods.items()}})
         self.notifications.update({name: (added, take) for name, take in taken.items()})
         self.sent.update(dict.fromkeys(sent, extension))
-        self.subscriptions.update({each.key: (added, each) for each in told})
+        self.subscriptions.update(
+            {subscription.key: (added, subscription) for subscription in told}
+        )
         self._result_types.update(extension.result_types)
         for method in extension.wraps:
             self.wrapping.setdefault(method, []).append(extension)
@@ -186,22 +173,21 @@ class Extensions:
             check_timeout(method.timeout, f"method {row.name!r}: timeout")
             handler = MethodHandler(
                 name=row.name,
-                label=f"Method {row.name}",
-                function=method.handler,
+                function=_by_name(method.handler),
                 timeout=method.timeout,
                 scopes=scopes_of(method.scopes),
                 extension=extension,
                 row=row,
                 open_to_all=method.open_to_all,
             )
-            if not handler.is_async:
+            if not is_async(method.handler):
                 raise SchemaError(f"method {row.name!r}: its handler must be an async function")
             found[row.name] = handler
         return found
 
     def _check_notifications(self, taken: Mapping[str, Any], sent: Mapping[str, Any]) -> None:
         for name in (*taken, *sent):
-            check_notification(name)
+            check_name("notification", name)
         for name, take in taken.items():
             if not callable(take):
                 raise SchemaError(f"{name!r} must go to a function, not to {safe_repr(take)}")
@@ -210,15 +196,17 @@ class Extensions:
 
     def _check_keys(self, subscriptions: Sequence[ExtensionSubscription]) -> None:
         seen = set(self.subscriptions)
-        for each in subscriptions:
-            check_filter_key(each.key)
-            if each.key in seen:
-                raise SchemaError(f"there is a subscription with the key {each.key!r} already")
-            seen.add(each.key)
+        for subscription in subscriptions:
+            check_name("subscription", subscription.key)
+            if subscription.key in seen:
+                raise SchemaError(
+                    f"there is a subscription with the key {subscription.key!r} already"
+                )
+            seen.add(subscription.key)
 
     def _check_results(self, extension: Extension) -> None:
         for name in extension.result_types:
-            check_result_type(name)
+            check_name("result type", name)
             if name in self._result_types:
                 raise SchemaError(f"another extension has the result type {name!r} already")
         for method in extension.wraps:
@@ -227,7 +215,6 @@ class Extensions:
                 raise SchemaError(f"nothing can be run around {method!r:.100}, only {possible}")
 
     def has_method(self, name: str, revision: Revision) -> bool:
-        """Whether there is such a method in a revision."""
         method = self.methods.get(name)
         if method is None:
             return False
@@ -237,7 +224,7 @@ class Extensions:
     # -- what is declared, and with what things are registered -------------------------------
 
     def capabilities(self, revision: Revision) -> dict[str, Json]:
-        """What to declare to a client."""
+        """Return what to declare to a client."""
         return {
             identifier: added.settings
             for identifier, added in self._added.items()
@@ -247,13 +234,13 @@ class Extensions:
     def options(
         self, kind: Offered, name: str, given: Any
     ) -> tuple[dict[str, Any], dict[str, Json]]:
-        """Check what something is registered with.
+        """Check the options that an entry has for extensions.
 
         Returns:
-            What each extension makes of it, and what stands in the `_meta` of its description.
+            What each extension makes of its option, and the `_meta` of the entry's description.
 
         Raises:
-            SchemaError: An extension refuses it, or is not there.
+            SchemaError: An extension refuses its option, or the registry does not have it.
         """
         if not isinstance(given, Mapping):
             raise SchemaError(f"extensions must be a dict, by identifier, not {safe_repr(given)}")
@@ -271,6 +258,13 @@ class Extensions:
                 raise SchemaError(f"extensions[{identifier!r}]: {error}") from None
             meta |= shown
         return kept, meta
+
+
+def _by_name(answer: Answer) -> Callable[..., Any]:
+    async def run(request: ExtensionRequest) -> Mapping[str, Json]:
+        return await answer(request)
+
+    return run
 
 
 def _no_such(identifier: Any, known: Collection[str]) -> str:

@@ -1,10 +1,10 @@
 """Files below a directory, and nothing outside of it.
 
 A path from outside is walked one name at a time, through real directories only (`system.folders`
-tells how, and why). It does not ask where links lead: they are all refused. (Hard links and mounts
-cannot be told from what they stand for, and are taken for it.)
+says how, and why). It does not ask where links lead: they are all refused. (Hard links and mounts
+look like what they stand for, and are taken for it.)
 
-Whatever is not a file that may be read is not there: the one error for all of it tells nobody
+Whatever is not a file that may be read is not there: one error for all of it, which does not say
 what lies in the way. Only trouble of our own, such as too many open files, stays an `OSError`.
 
 Everything here blocks and is meant for worker threads. No descriptor outlives its call.
@@ -13,8 +13,6 @@ Everything here blocks and is meant for worker threads. No descriptor outlives i
 from __future__ import annotations
 
 import errno
-import functools
-import mimetypes
 import os
 import posixpath
 import re
@@ -26,17 +24,9 @@ from typing import Final
 
 from attrs import define
 
-from trio_mcp.schema.sentences import cut
+from trio_mcp.schema.sentences import shorten
 from trio_mcp.system.folders import Folder, open_below, open_folder
-
-__all__ = [
-    "NotFound",
-    "TooLarge",
-    "is_text",
-    "list_files_below",
-    "media_type_of",
-    "read_file_below",
-]
+from trio_mcp.system.media_types import guess_type
 
 
 class NotFound(LookupError):
@@ -80,7 +70,7 @@ def read_file_below(root: Path, relative: str, *, max_bytes: int) -> bytes:
     """Read a file below a directory.
 
     Args:
-        root: The directory, which may be a link itself. It is opened anew each time.
+        root: The directory, which may be a link itself. It is opened each time.
         relative: The path from there, with `/` between names. Nothing in it is decoded.
         max_bytes: The most bytes that the file may have.
 
@@ -104,7 +94,7 @@ def read_file_below(root: Path, relative: str, *, max_bytes: int) -> bytes:
 
 
 def _not_found(relative: str) -> NotFound:
-    return NotFound(f"there is no file {cut(relative)}")
+    return NotFound(f"there is no file {shorten(relative)}")
 
 
 def _names(relative: str) -> list[str]:
@@ -133,7 +123,7 @@ def _read(file: int, relative: str, max_bytes: int) -> bytes:
             while chunk := os.read(file, min(_CHUNK, max_bytes + 1 - len(data))):
                 data += chunk
         if size > max_bytes or len(data) > max_bytes:  # it may have grown
-            raise TooLarge(f"the file {cut(relative)} is larger than {max_bytes} bytes")
+            raise TooLarge(f"the file {shorten(relative)} is larger than {max_bytes} bytes")
         return bytes(data)
     finally:
         os.close(file)
@@ -189,7 +179,6 @@ class _Walk:
     def files(
         self, directory: Folder, above: str, beginning: str, levels: int
     ) -> Generator[str, None, None]:
-        """The paths of files in a directory, where names begin so, and in those below it."""
         for name in self._entries(directory, beginning):
             path = above + name
             if not _names(path.removesuffix("/")):
@@ -226,52 +215,6 @@ class _Walk:
 
 # Media types ----------------------------------------------------------------------------------
 
-_TYPES: Final = {
-    ".bash": "text/x-shellscript",
-    ".c": "text/x-c",
-    ".cc": "text/x-c++",
-    ".cfg": "text/plain",
-    ".cjs": "text/javascript",
-    ".conf": "text/plain",
-    ".cpp": "text/x-c++",
-    ".cs": "text/x-csharp",
-    ".diff": "text/x-diff",
-    ".go": "text/x-go",
-    ".h": "text/x-c",
-    ".hpp": "text/x-c++",
-    ".ini": "text/plain",
-    ".ipynb": "application/x-ipynb+json",
-    ".java": "text/x-java",
-    ".js": "text/javascript",
-    ".jsonl": "application/jsonl",
-    ".jsx": "text/jsx",
-    ".kt": "text/x-kotlin",
-    ".log": "text/plain",
-    ".lua": "text/x-lua",
-    ".markdown": "text/markdown",
-    ".md": "text/markdown",
-    ".mjs": "text/javascript",
-    ".ndjson": "application/x-ndjson",
-    ".patch": "text/x-diff",
-    ".php": "text/x-php",
-    ".pl": "text/x-perl",
-    ".proto": "text/plain",
-    ".py": "text/x-python",
-    ".pyi": "text/x-python",
-    ".rb": "text/x-ruby",
-    ".rs": "text/x-rust",
-    ".rst": "text/x-rst",
-    ".sh": "text/x-shellscript",
-    ".sql": "application/sql",
-    ".swift": "text/x-swift",
-    ".tex": "text/x-tex",
-    ".toml": "application/toml",
-    ".ts": "text/x-typescript",
-    ".tsx": "text/x-typescript",
-    ".webp": "image/webp",
-    ".yaml": "application/yaml",
-    ".yml": "application/yaml",
-}
 _NAMES: Final = frozenset(
     {
         ".editorconfig",
@@ -330,23 +273,12 @@ def media_type_of(path: str) -> str:
         >>> media_type_of("docs/index.md"), media_type_of("data.tar.gz"), media_type_of("a.xyzzy")
         ('text/markdown', 'application/gzip', 'application/octet-stream')
     """
-    name = posixpath.basename(path)
-    suffix = posixpath.splitext(name)[1].lower()
-    if suffix in _TYPES:
-        return _TYPES[suffix]
-    if not suffix:
-        return "text/plain" if name.lower() in _NAMES else _UNKNOWN
-    # The function takes "data:" for a URL.
-    guessed, compression = _system_independent().guess_type(name.replace(":", "_"))
+    guessed, compression = guess_type(path)
     if compression is not None:
         return _COMPRESSED.get(compression, _UNKNOWN)
+    if guessed is None and posixpath.basename(path).lower() in _NAMES:
+        return "text/plain"
     return guessed or _UNKNOWN
-
-
-@functools.cache
-def _system_independent() -> mimetypes.MimeTypes:
-    """Python's own table, without those that are installed on some systems."""
-    return mimetypes.MimeTypes()
 
 
 def is_text(data: bytes, media_type: str) -> bool:

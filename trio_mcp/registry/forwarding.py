@@ -1,36 +1,48 @@
-"""Entries whose requests are passed on as they are: those of a part that is not a registry.
+"""Entries whose requests are passed on as they are: those of a provider that is not a registry.
 
-Each of them has an `Answer`: an async function that gets the parameters of the request, as the part
-would have got them itself, and the caller's `Context`. It returns the members of the result, which
-reach the caller untouched; an `McpError` reaches it with its code, message and data.
+Each of them has an `Answer`: an async function that gets the parameters of the request, as the
+provider would have got them itself, and the caller's `Context`. It returns the members of the
+result, which reach the caller untouched; an `McpError` reaches it with its code, message and data.
 
-The parameters are those of the request, `_meta` among them, with the part's own names in place of
-those that the caller knows. All of `Context` works: `progress`, `log`, `ask` (a question as JSON,
-and its answer), `capabilities`, `connection_id`, `principal`.
+The parameters are those of the request, `_meta` among them, with the provider's own names in place
+of those that the caller knows. All of `Context` works: `progress`, `log`, `ask` (a question as
+JSON, and its answer), `capabilities`, `connection_id`, `principal`.
 
 Questions go one of two ways. `Context.ask` asks a caller of any revision. To a caller of a modern
-one an answer may also be the part's own question (`resultType: "input_required"`), as it came. The
-caller's answers come with the next request, as `inputResponses`, and with them the `requestState`
-that the part gave. On its way through the caller's hands it is sealed, and bound to the caller.
+one an answer may also be the provider's own question (`resultType: "input_required"`), as it came.
+The caller's answers come with the next request, as `inputResponses`, and with them the
+`requestState` that the provider gave. On its way through the caller's hands it is sealed, and bound
+to the caller.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack, overload
 
 from attrs import frozen
 
-from trio_mcp.public import public
+from trio_mcp.layers.call import Call
+from trio_mcp.public import public_in
 from trio_mcp.registry.completions import Completer
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.handlers import Forwarded, Keywords
+from trio_mcp.registry.handlers import Handler, Keywords
+from trio_mcp.registry.kinds import (
+    COMPLETION,
+    PROMPT,
+    RESOURCE,
+    TEMPLATE,
+    TOOL,
+    EntryKind,
+    kind_of,
+)
 from trio_mcp.registry.prompts import Prompt
 from trio_mcp.registry.resources import Resource, ResourceTemplate
 from trio_mcp.registry.tools import Tool
 from trio_mcp.registry.uri_template import UriTemplate
 from trio_mcp.schema import compile_validator
+from trio_mcp.wire.answers import RawResult
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.offers import PromptDescription, ResourceTemplateDescription
 from trio_mcp.wire.payloads import ResourceDescription, ToolDescription
@@ -39,233 +51,203 @@ Answer = Callable[[dict[str, Json], Context], Awaitable[Mapping[str, Json]]]
 
 PassOn = Callable[[dict[str, Json], Json, Any], Awaitable[Mapping[str, Json]] | None]
 """Passes on a call during which nothing can be said or asked: gets the caller's parameters, which
-it must not change, the arguments that are meant, and what the part's lifespan yielded. Returns the
-members of the result, to be awaited; `None` for a call that needs the caller's context."""
+it must not change, the arguments that are meant, and what the provider's lifespan yielded. Returns
+the members of the result, to be awaited; `None` for a call that needs the caller's context."""
 
 
-class _AnyObject:
-    """Takes any object: only the part judges what is in it (a `Validator`)."""
+@public_in("trio_mcp.compose")
+@frozen
+class ArgumentRef:
+    """What a completion is for: an argument of a prompt, or a variable of a template.
 
-    def is_plain(self, arguments: Json) -> bool:
-        """Whether it is one."""
-        return arguments.__class__ is dict
+    Args:
+        ref: What it belongs to, by the provider's own name: `ref` of `completion/complete`.
+        argument: Its name.
+    """
 
-    def at_once(self, arguments: Json) -> str | None:
-        """Say what is wrong."""
-        return None if arguments.__class__ is dict else "The arguments must be an object."
+    ref: dict[str, Json]
+    argument: str
 
-    __call__ = at_once
+    @property
+    def name(self) -> str:
+        """What the completion is called in the log."""
+        return f"{self.argument} of {self.ref.get('name') or self.ref.get('uri')}"
 
 
-_ANY_OBJECT: Final[Any] = _AnyObject()
+class ForwardOptions(TypedDict, total=False):
+    """The options of `forwarded_entry`, which documents them."""
+
+    pass_on: PassOn | None
+    check: bool
+    timeout: float | None
+    scopes: frozenset[str]
 
 
-@public
-def forwarded_tool(
-    description: ToolDescription,
+@overload
+def forwarded_entry(
+    description: ToolDescription, answer: Answer, **options: Unpack[ForwardOptions]
+) -> Tool: ...
+
+
+@overload
+def forwarded_entry(
+    description: ResourceDescription, answer: Answer, **options: Unpack[ForwardOptions]
+) -> Resource: ...
+
+
+@overload
+def forwarded_entry(
+    description: ResourceTemplateDescription, answer: Answer, **options: Unpack[ForwardOptions]
+) -> ResourceTemplate: ...
+
+
+@overload
+def forwarded_entry(
+    description: PromptDescription, answer: Answer, **options: Unpack[ForwardOptions]
+) -> Prompt: ...
+
+
+@overload
+def forwarded_entry(
+    description: ArgumentRef, answer: Answer, **options: Unpack[ForwardOptions]
+) -> Completer: ...
+
+
+@public_in("trio_mcp.compose")
+def forwarded_entry(
+    description: Any,
     answer: Answer,
     *,
     pass_on: PassOn | None = None,
     check: bool = False,
     timeout: float | None = None,
     scopes: frozenset[str] = frozenset(),
-) -> Tool:
-    """Make a tool whose calls are passed on.
+) -> Handler:
+    """Make an entry whose requests are passed on.
+
+    Its kind is that of the description: of a tool, a resource, a template or a prompt, as lists
+    show it; or an `ArgumentRef`, for what `Provider.find_completer` returns. Make a resource as
+    well for a URI that is in no list, to return it from `Provider.find_unlisted`. A template that
+    cannot be read backwards here is listed, and its resources are found in that way.
 
     Args:
-        description: As the part lists it.
-        answer: Gets the parameters of `tools/call`, and returns the members of its result.
-        pass_on: The same for calls that need no context. To make one takes longer than the rest.
-        check: Whether arguments are held against the input schema here. Otherwise only the part
-            does so, and says in its own words what is wrong.
-        timeout: Seconds that a call may take; `None` for the part's `tool_timeout`.
+        description: As the provider lists it.
+        answer: Gets the parameters of a request for the entry, and returns the members of the
+            result.
+        pass_on: Of a tool, the same for calls that need no context. To make one takes longer than
+            the rest.
+        check: Of a tool, whether arguments are held against the input schema here. Otherwise only
+            the provider does so, and says in its own words what is wrong.
+        timeout: Seconds that an answer may take; `None` for the provider's `tool_timeout`.
         scopes: What a caller's access token must allow.
 
     Raises:
         SchemaError: Arguments are to be checked, and the input schema cannot be used for that.
+        TypeError: The description is of nothing that can be passed on.
     """
-    schema = description.input_schema
-    return Tool(
-        name=description.name,
-        label=f"Tool {description.name}",
-        function=ForwardedCall(answer, description.name, pass_on),
+    kind = kind_of(description)
+    if kind is None:
+        raise TypeError(f"there are no entries for a {type(description).__name__}")
+    fields = _FIELDS[kind](description)
+    if check:
+        fields["validate"] = compile_validator(description.input_schema)
+        fields["checks_arguments"] = True
+    made: Handler = kind.entry_type(
+        name=getattr(description, kind.attribute),
+        function=ForwardedCall(answer, partial(kind.params, description), kind.usual, pass_on),
         context_parameter="context",
-        description=description,
         timeout=timeout,
         scopes=scopes,
-        validate=compile_validator(schema) if check else _ANY_OBJECT,
-        checks_arguments=check,
-        structure=_as_arguments,
-        unstructure=None,
-        check_output=None,
+        **fields,
     )
+    return made
 
 
 class ForwardedCall:
-    """The function of a forwarded tool."""
+    """The function of a forwarded entry."""
 
-    def __init__(self, answer: Answer, name: str, pass_on: PassOn | None) -> None:
-        self._answer = answer
-        self._name = name
-        self._pass_on = pass_on
-
-    async def __call__(self, arguments: Json, context: Context) -> Forwarded:
-        """Have the part answer a call."""
-        params = {**context.params, "name": self._name, "arguments": arguments}
-        return Forwarded(dict(await self._answer(params, context)))
-
-    def forward(
+    def __init__(
         self,
-        params: dict[str, Json],
-        arguments: Json,
-        state: Any,
-        make_context: Callable[[], Context],
-    ) -> Awaitable[Forwarded]:
-        """Do the same, and make a context only if it is needed."""
-        if self._pass_on is not None:
-            running = self._pass_on(params, arguments, state)
-            if running is not None:
-                return _forwarded(running)
-        return self(arguments, make_context())
+        answer: Answer,
+        params: Callable[..., dict[str, Json]],
+        usual: Mapping[str, Json],
+        pass_on: PassOn | None,
+    ) -> None:
+        self._answer = answer
+        self._params = params
+        self._usual = usual
+        self._pass_on = pass_on
+        self.forward = None if pass_on is None else self._forward
+
+    async def __call__(self, context: Context, **arguments: Json) -> RawResult:
+        params = {**context.params, **self._params(context, **arguments)}
+        return RawResult({**self._usual, **await self._answer(params, context)})
+
+    def _forward(self, call: Call) -> Awaitable[RawResult]:
+        """Answer a call of a tool, and make a context only if it is needed."""
+        assert self._pass_on is not None
+        arguments = call.arguments["arguments"]
+        running = self._pass_on(call.exchange.params, arguments, call.state)
+        return self(call.make_context(), arguments=arguments) if running is None else _raw(running)
 
 
-async def _forwarded(running: Awaitable[Mapping[str, Json]]) -> Forwarded:
-    return Forwarded(dict(await running))
+async def _raw(running: Awaitable[Mapping[str, Json]]) -> RawResult:
+    return RawResult(dict(await running))
+
+
+# -- what the entries of each kind are made of ----------------------------------------------
+
+
+def _tool_fields(description: ToolDescription) -> dict[str, Any]:
+    return {
+        "description": description,
+        "validate": _ANY_OBJECT,
+        "checks_arguments": False,
+        "structure": _as_arguments,
+        "unstructure": None,
+        "check_output": None,
+    }
+
+
+_UNCACHED: Final[Mapping[str, Any]] = {"cache_ttl": 0.0, "cache_scope": "private"}
+
+
+def _resource_fields(description: ResourceDescription) -> dict[str, Any]:
+    return {"description": description, **_UNCACHED}
+
+
+def _template_fields(description: ResourceTemplateDescription) -> dict[str, Any]:
+    template = UriTemplate.parse_or_ignore(description.uri_template)
+    variables: dict[str, Json] = {name: {} for name in template.variables}
+    return {
+        "description": description,
+        "template": template,
+        "variables": variables,
+        "arguments": _NO_TEXTS,
+        **_UNCACHED,
+    }
+
+
+def _prompt_fields(description: PromptDescription) -> dict[str, Any]:
+    parameters: dict[str, Json] = {argument.name: {} for argument in description.arguments or ()}
+    return {"description": description, "parameters": parameters, "arguments": _ANY_TEXTS}
+
+
+class _AnyObject:
+    """Takes any object: only the provider judges what is in it (a `Validator`)."""
+
+    def is_plain(self, arguments: Json) -> bool:
+        return arguments.__class__ is dict
+
+    def __call__(self, arguments: Json) -> str | None:
+        return None if arguments.__class__ is dict else "The arguments must be an object."
+
+
+_ANY_OBJECT: Final[Any] = _AnyObject()
 
 
 def _as_arguments(arguments: dict[str, Json]) -> Keywords:
     return {"arguments": arguments}
-
-
-@public
-def forwarded_resource(
-    description: ResourceDescription,
-    answer: Answer,
-    *,
-    timeout: float | None = None,
-    scopes: frozenset[str] = frozenset(),
-) -> Resource:
-    """Make a resource whose reads are passed on.
-
-    Make one as well for a URI that is in no list, to return it from `Part.find_unlisted`.
-
-    Args:
-        description: As the part lists it.
-        answer: Gets the parameters of `resources/read`, and returns the members of its result.
-        timeout: Seconds that it may take; `None` for the part's `tool_timeout`.
-        scopes: What a caller's access token must allow.
-    """
-    return Resource(
-        name=description.uri,
-        label=f"Resource {description.uri}",
-        function=partial(_read, answer),
-        context_parameter="context",
-        description=description,
-        timeout=timeout,
-        scopes=scopes,
-        cache_ttl=0.0,
-        cache_scope="private",
-    )
-
-
-async def _read(answer: Answer, context: Context) -> Forwarded:
-    params = {**context.params, "uri": context.tool}
-    result = await answer(params, context)
-    return Forwarded({"ttlMs": 0, "cacheScope": "private", **result})
-
-
-@public
-def forwarded_template(
-    description: ResourceTemplateDescription,
-    answer: Answer,
-    *,
-    timeout: float | None = None,
-    scopes: frozenset[str] = frozenset(),
-) -> ResourceTemplate:
-    """Make a resource template whose reads are passed on; else as `forwarded_resource`.
-
-    A template that cannot be read backwards here is listed, and its resources are found by
-    `Part.find_unlisted`.
-    """
-    template = _template_of(description.uri_template)
-    return ResourceTemplate(
-        name=description.uri_template,
-        label=f"Resource {description.uri_template}",
-        function=partial(_read, answer),
-        context_parameter="context",
-        description=description,
-        timeout=timeout,
-        scopes=scopes,
-        template=template,
-        variables={name: {} for name in template.variables},
-        arguments=_NO_TEXTS,
-        cache_ttl=0.0,
-        cache_scope="private",
-    )
-
-
-@public
-def forwarded_prompt(
-    description: PromptDescription,
-    answer: Answer,
-    *,
-    timeout: float | None = None,
-    scopes: frozenset[str] = frozenset(),
-) -> Prompt:
-    """Make a prompt whose requests are passed on.
-
-    Args:
-        description: As the part lists it.
-        answer: Gets the parameters of `prompts/get`, and returns the members of its result.
-        timeout: Seconds that it may take; `None` for the part's `tool_timeout`.
-        scopes: What a caller's access token must allow.
-    """
-    return Prompt(
-        name=description.name,
-        label=f"Prompt {description.name}",
-        function=partial(_get, answer, description.name),
-        context_parameter="context",
-        description=description,
-        timeout=timeout,
-        scopes=scopes,
-        parameters={each.name: {} for each in description.arguments or ()},
-        arguments=_ANY_TEXTS,
-    )
-
-
-async def _get(answer: Answer, name: str, arguments: Json, context: Context) -> Forwarded:
-    params = {**context.params, "name": name, "arguments": arguments}
-    return Forwarded(dict(await answer(params, context)))
-
-
-@public
-def forwarded_completer(
-    ref: dict[str, Json], argument: str, answer: Answer, *, timeout: float | None = None
-) -> Completer:
-    """Make what completes an argument by passing the request on, for `Part.find_completer`.
-
-    Args:
-        ref: What the argument belongs to, by the part's own name.
-        argument: Its name.
-        answer: Gets the parameters of `completion/complete`, and returns the members of its result.
-        timeout: Seconds that it may take; `None` for the part's `tool_timeout`.
-    """
-    what = f"{argument} of {ref.get('name') or ref.get('uri')}"
-    return Completer(
-        name=what,
-        label=f"Completion of {what}",
-        function=partial(_complete, answer, ref, argument),
-        context_parameter="context",
-        timeout=timeout,
-        parameters=frozenset({"value"}),
-    )
-
-
-async def _complete(
-    answer: Answer, ref: dict[str, Json], argument: str, value: str, context: Context
-) -> Forwarded:
-    params = {**context.params, "ref": ref, "argument": {"name": argument, "value": value}}
-    return Forwarded(dict(await answer(params, context)))
 
 
 @frozen
@@ -275,11 +257,9 @@ class _Texts:
     structure: Callable[[dict[str, Json]], Keywords]
 
     def takes_long(self, texts: dict[str, Json]) -> bool:
-        """Whether `bind` would hold up an event loop."""
         return False
 
     def bind(self, texts: dict[str, Json]) -> Keywords:
-        """Turn texts into keyword arguments."""
         return self.structure(texts)
 
 
@@ -287,18 +267,10 @@ _ANY_TEXTS: Final = _Texts(_as_arguments)
 _NO_TEXTS: Final = _Texts(lambda _: {})
 
 
-@frozen
-class _Unreadable:
-    """A URI template that no URI is held against."""
-
-    variables: tuple[str, ...] = ()
-
-    def match(self, uri: str) -> None:
-        """Find nothing."""
-
-
-def _template_of(text: str) -> Any:
-    try:
-        return UriTemplate.parse(text)
-    except ValueError:
-        return _Unreadable()
+_FIELDS: Final[Mapping[EntryKind, Callable[[Any], dict[str, Any]]]] = {
+    TOOL: _tool_fields,
+    RESOURCE: _resource_fields,
+    TEMPLATE: _template_fields,
+    PROMPT: _prompt_fields,
+    COMPLETION: lambda _: {"parameters": frozenset({"value"})},
+}

@@ -1,7 +1,7 @@
-"""What a handler returned and nobody can send: an error for the caller, and a reason for the log.
+"""Values of handlers that cannot be sent: an error for the caller, and a reason for the log.
 
-The caller is told the type. The author has to find the place, so the log gets a path and what is
-wrong there, but never a value: those may be anybody's.
+The caller gets the type. The author has to find the place, so the log gets a path and what is
+wrong there, but never a value, which may be private.
 """
 
 from __future__ import annotations
@@ -14,30 +14,24 @@ from typing import Any, Final
 
 import attrs
 
+from trio_mcp.registry.checks import is_text
 from trio_mcp.schema import unstructure
 from trio_mcp.schema.models import is_model
 from trio_mcp.schema.returns import BYTES, USE_OF_BYTES
 from trio_mcp.schema.sentences import join_path
+from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
+from trio_mcp.wire.jsonrpc import Json, encode
 
 _MOST_LOOKS: Final = 10_000
 _DEEPEST: Final = 100
-_MANY: Final = 2000
-_LONG: Final = 1_000_000
-_NUMBERS: Final = (int, float, type(None))
-_TEXTS: Final = (str, bytes, bytearray)
 _PLACE: Final = r" @ \w+\.([\w.\[\]]+)(?=$|;)"
 
 _Path = tuple[str | int, ...]
 
 
 class InvalidResult(McpError):
-    """A result that cannot be sent (`-32603`).
-
-    Args:
-        message: For the caller.
-        reason: For the log: where, and what is wrong there.
-    """
+    """A result that cannot be sent (`-32603`). The reason is for the log."""
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(INTERNAL_ERROR, message)
@@ -54,6 +48,20 @@ def invalid_result(value: Any, whose: str, error: Exception | None = None) -> In
     """
     kind = type(value).__name__
     return InvalidResult(f"Invalid handler result type: {kind} ({whose})", _reason(value, error))
+
+
+def checked_wire(payload: Any, value: Any, whose: str) -> Json:
+    """Return what a handler made of its value as it travels, or raise `InvalidResult`.
+
+    The handler, such as `tool add`, may have filled a field with what it does not take.
+    """
+    try:
+        wire = to_wire(payload)
+        encode(wire)
+        from_wire(wire, type(payload))
+    except Exception as error:  # whatever a wrongly filled field makes the converter raise
+        raise invalid_result(value, whose, error) from None
+    return wire
 
 
 def _reason(value: Any, error: Exception | None) -> str:
@@ -74,52 +82,33 @@ def _reason(value: Any, error: Exception | None) -> str:
             return f"at {join_path(path)!r}: {wrong}" if path else wrong
         if len(path) == _DEEPEST:
             break
-        waiting.extend([((*path, step), part) for step, part in parts_of_value(each)][::-1])
+        waiting.extend([((*path, step), part) for step, part in _parts(each)][::-1])
     return "it is too large or nested too deeply, or it holds itself"
 
 
-def parts_of_value(value: Any) -> Iterator[tuple[str | int, Any]]:
-    """What a value holds, and where."""
+def _parts(value: Any) -> Iterator[tuple[str | int, Any]]:
     if isinstance(value, Mapping):
         yield from ((str(key), each) for key, each in value.items())
     elif isinstance(value, list | tuple | Set):
         yield from enumerate(value)
     elif attrs.has(type(value)) or dataclasses.is_dataclass(type(value)):
         read = attrs.fields if attrs.has(type(value)) else dataclasses.fields
-        yield from ((each.name, getattr(value, each.name, None)) for each in read(type(value)))
+        yield from ((field.name, getattr(value, field.name, None)) for field in read(type(value)))
     elif is_model(type(value)):
         yield from getattr(value, "__dict__", {}).items()
 
 
-def holds_many(value: Any) -> bool:
-    """Whether a value holds so much that converting it would hold up an event loop."""
-    waiting, count, length = [value], 0, 0
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, Mapping | list | tuple | Set):
-            count += len(each)
-            if count > _MANY:
-                return True
-        if isinstance(each, _TEXTS):
-            length += len(each)
-            if length > _LONG:
-                return True
-        elif not isinstance(each, _NUMBERS):
-            waiting.extend(part for _, part in parts_of_value(each))
-    return False
-
-
 def _wrong_with(value: Any) -> str | None:
-    """What is wrong with a value, whatever is in it aside; `None` if nothing is."""
+    """Say what is wrong with a value itself, whatever is in it; `None` if nothing is."""
     if isinstance(value, float):
         return None if math.isfinite(value) else "NaN and infinity are no JSON"
     if isinstance(value, str):
-        return None if _is_unicode(value) else "a text with half a surrogate pair is not Unicode"
+        return None if is_text(value) else "a text with half a surrogate pair is not Unicode"
     if isinstance(value, Mapping):
-        odd = next((each for each in value if not isinstance(each, str)), None)
+        odd = next((key for key in value if not isinstance(key, str)), None)
         if odd is not None:
             return f"a key of type {type(odd).__name__}, where JSON has text only"
-        return None if all(map(_is_unicode, value)) else "a key is not Unicode"
+        return None if all(map(is_text, value)) else "a key is not Unicode"
     if isinstance(value, list | tuple | Set) or attrs.has(type(value)):
         return None
     try:
@@ -127,11 +116,3 @@ def _wrong_with(value: Any) -> str | None:
     except (TypeError, ValueError, RecursionError):
         return f"a value of type {type(value).__name__} cannot be turned into JSON"
     return None
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -27,16 +27,16 @@ class Opened:
 
     def __init__(self, state: Any = None) -> None:
         self.state: Final = state
-        self.parts: Final[dict[Any, Any]] = {}
-        """By part, what its lifespan yielded."""
+        self.providers: Final[dict[Any, Any]] = {}
+        """By provider, what its lifespan yielded."""
         self.extensions: Final[dict[str, Any]] = {}
         """By identifier, what serves each extension (an `ExtensionServing`)."""
         self.complete: Final = trio.Event()
         """Set when all extensions are there."""
 
-    def state_of(self, part: Any) -> Any:
-        """Return what a part's lifespan yielded; also of one that was mounted since."""
-        return self.parts.get(part, part.shared_state)
+    def state_of(self, provider: Any) -> Any:
+        """Return what a provider's lifespan yielded; also of one that was mounted since."""
+        return self.providers.get(provider, provider.shared_state)
 
 
 @asynccontextmanager

@@ -5,24 +5,32 @@ There are two levels, and one shape for both: an async function that gets what c
 
     client ──▶ around the request (JSON)  ──▶ checks ──▶ around the call (Python) ──▶ function
 
-The first one given is outermost. What is handed on is a value: to change something, hand on a
+One list holds both (`Registry(middleware=[…])`): what each one goes around is decided when the
+registry is made, by its attribute `around`, else by the annotation of its first parameter. The
+first one given is outermost. What is handed on is a value: to change something, hand on a
 changed copy (`attrs.evolve`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, Final, Literal, TypeVar
+from inspect import signature
+from typing import Any, Final, Literal, TypeVar, cast, get_args
 
 from attrs import field, frozen
 
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.functions import is_async, takes
+from trio_mcp.registry.kinds import CALL_METHODS
 from trio_mcp.wire.jsonrpc import Json
 
 T = TypeVar("T")
+
+Around = Literal["requests", "calls"]
+"""What middleware goes around."""
 
 Description = Any
 """What lists show: a `ToolDescription`, `ResourceDescription`, `PromptDescription`, …"""
@@ -33,7 +41,7 @@ def _unknown(request: McpRequest) -> Description | None:
 
 
 class _HasContext:
-    """Has a context that is made when somebody wants to see it."""
+    """Has a context that is made when it is first asked for."""
 
     __slots__ = ()
     _context: Any
@@ -46,7 +54,7 @@ class _HasContext:
         return context
 
 
-@public
+@public_in("trio_mcp.middleware")
 @frozen(kw_only=True)
 class McpRequest(_HasContext):
     """A request, as middleware around requests gets it: on a server, and on a client.
@@ -64,7 +72,7 @@ class McpRequest(_HasContext):
     """Its parameters, `_meta` among them."""
     _context: Context | Callable[[], Context] | None = field(default=None, repr=False)
     _describe: Callable[[McpRequest], Description | None] = field(default=_unknown, repr=False)
-    _news: Callable[[], int] = field(default=int, repr=False)
+    _resource_version: Callable[[], int] = field(default=int, repr=False)
 
     @property
     def context(self) -> Context | None:
@@ -90,12 +98,12 @@ class McpRequest(_HasContext):
         return self._describe(self)
 
     @property
-    def news(self) -> int:
-        """A number that is another one when the server has told that a resource has changed."""
-        return self._news()
+    def resource_version(self) -> int:
+        """A number that is another one after the server's notification of a changed resource."""
+        return self._resource_version()
 
 
-@public
+@public_in("trio_mcp.middleware")
 @frozen(kw_only=True)
 class McpCall(_HasContext):
     """A call of one of your functions, as middleware around calls gets it.
@@ -129,21 +137,13 @@ class McpCall(_HasContext):
     @property
     def method(self) -> str:
         """The method of the request that it answers, such as `tools/call`."""
-        return METHOD_OF[self.kind]
+        return CALL_METHODS[self.kind]
 
     @property
     def target(self) -> str:
         """What was asked for: the name; of a URI template, the URI."""
         return self.context.tool
 
-
-METHOD_OF: Final[Mapping[str, str]] = {
-    "tool": "tools/call",
-    "resource": "resources/read",
-    "prompt": "prompts/get",
-    "completion": "completion/complete",
-}
-"""By its kind, the request that runs a function of the author's."""
 
 RequestNext = Callable[[McpRequest], Awaitable[dict[str, Json]]]
 """Answers a request: returns the members of its result, or raises `McpError`."""
@@ -163,20 +163,20 @@ OpenLifespan = Callable[[], AbstractAsyncContextManager[Any]]
 
 
 def lifespans_of(middleware: Iterable[object]) -> list[OpenLifespan]:
-    """Find what middleware has to have open, each once, however often it is in the list."""
-    unique = {id(each): each for each in middleware}.values()
-    found = (getattr(each, "lifespan", None) for each in unique)
-    return [each for each in found if callable(each)]
+    """Return the methods `lifespan` of middleware, each once, however often it is in the list."""
+    unique = {id(one): one for one in middleware}.values()
+    found = (getattr(one, "lifespan", None) for one in unique)
+    return [open_lifespan for open_lifespan in found if callable(open_lifespan)]
 
 
 @asynccontextmanager
 async def opened_around(
     middleware: Iterable[object], inner: AbstractAsyncContextManager[T]
 ) -> AsyncIterator[T]:
-    """Open what middleware has to have open, and within that something else."""
+    """Open the lifespans of middleware, and within them another one."""
     async with AsyncExitStack() as stack:
-        for each in lifespans_of(middleware):
-            await stack.enter_async_context(each())
+        for open_lifespan in lifespans_of(middleware):
+            await stack.enter_async_context(open_lifespan())
         yield await stack.enter_async_context(inner)
 
 
@@ -184,9 +184,9 @@ def chained(
     middleware: Sequence[Callable[[T, Any], Awaitable[Any]]],
     last: Callable[[T], Awaitable[Any]],
 ) -> Callable[[T], Awaitable[Any]]:
-    """Put middleware around what comes last. The first one given is outermost."""
-    for each in reversed(middleware):
-        last = _around(each, last)
+    """Put middleware around the last function. The first one given is outermost."""
+    for one in reversed(middleware):
+        last = _around(one, last)
     return last
 
 
@@ -200,51 +200,81 @@ def _around(
 
 
 def check_handed_on(given: object, kind: type) -> None:
-    """Make sure that `call_next` got what it needs.
-
-    Raises:
-        TypeError: It did not.
-    """
+    """Raise `TypeError` unless `call_next` got what it needs."""
     if not isinstance(given, kind):
         raise TypeError(f"call_next needs the {kind.__name__}, not {type(given).__name__}")
 
 
 def check_request(given: McpRequest, method: str) -> None:
-    """Make sure that `call_next` got a request of the same method.
-
-    Raises:
-        TypeError: It did not.
-    """
+    """Raise `TypeError` unless `call_next` got a request of the same method."""
     check_handed_on(given, McpRequest)
     if given.method != method or not isinstance(given.params, dict):
         raise TypeError("middleware can change the parameters of a request, and only to a dict")
 
 
-def middleware_of(name: str, middleware: Any) -> tuple[Any, ...]:
-    """Check a list of middleware.
-
-    Args:
-        name: The parameter.
-        middleware: What was given.
-
-    Raises:
-        TypeError: It is no list of async functions.
-    """
+def middleware_of(middleware: Any) -> tuple[Any, ...]:
+    """Return a list of middleware as a tuple, or raise `TypeError` if it is none."""
     if isinstance(middleware, str) or not isinstance(middleware, Iterable):
-        raise TypeError(f"{name} must be a list, even of one function: put it in brackets")
-    for each in middleware:
-        if getattr(each, "around", None) == "requests" and name == "call_middleware":
+        raise TypeError("middleware must be a list, even of one function: put it in brackets")
+    for one in middleware:
+        if not (callable(one) and is_async(one)):
             raise TypeError(
-                f"{type(each).__name__} goes around requests: give it to middleware=[…]"
+                "middleware must be async functions that take a request or a call and call_next, "
+                f"not {one!r:.100}"
             )
-        if not (callable(each) and is_async(each)):
+        if isinstance(one, type) or not takes(one, 2):
             raise TypeError(
-                f"{name} must be async functions that take a request and call_next, "
-                f"not {each!r:.100}"
-            )
-        if isinstance(each, type) or not takes(each, 2):
-            raise TypeError(
-                f"{name} must be async functions that take two arguments, a request or a call and "
-                f"call_next; {each!r:.100} does not"
+                "middleware must be async functions that take two arguments, a request or a call "
+                f"and call_next; {one!r:.100} does not"
             )
     return tuple(middleware)
+
+
+def sorted_out(middleware: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return what goes around requests and what goes around calls, each in its order.
+
+    Raises:
+        TypeError: It is no list of async functions, or one does not say what it goes around.
+    """
+    found: dict[Around, list[Any]] = {"requests": [], "calls": []}
+    for one in middleware_of(middleware):
+        found[_around_what(one)].append(one)
+    return tuple(found["requests"]), tuple(found["calls"])
+
+
+def _around_what(middleware: Callable[..., Any]) -> Around:
+    around = getattr(middleware, "around", None)
+    if around is None:
+        around = _AROUND.get(_first_annotation(middleware))
+    if around in get_args(Around):
+        return cast("Around", around)
+    raise TypeError(
+        f"middleware must say what it goes around, and {middleware!r:.100} does not: annotate its "
+        "first parameter with McpRequest or McpCall, or give it an attribute `around`, which is "
+        "'requests' or 'calls'"
+    )
+
+
+_AROUND: Final[Mapping[str, Around]] = {"McpRequest": "requests", "McpCall": "calls"}
+
+
+def _first_annotation(function: Callable[..., Any]) -> str:
+    """Return the name of the class that a function's first parameter is annotated with."""
+    try:
+        seen = signature(function, eval_str=True)
+    except Exception:  # what the text of an annotation names need not be there
+        seen = signature(function)
+    found = next(iter(seen.parameters.values())).annotation
+    if isinstance(found, str):
+        return found.rpartition(".")[2] if _DOTTED.fullmatch(found) else ""
+    known = (McpRequest, McpCall)
+    return next((kind.__name__ for kind in known if kind in getattr(found, "__mro__", ())), "")
+
+
+_DOTTED: Final = re.compile(r"[\w.]+")
+
+
+def is_around(_: object, attribute: Any, value: object) -> None:
+    """Validate an attribute `around`."""
+    if value not in get_args(Around):
+        raise ValueError(f"{attribute.name} must be 'requests' or 'calls', not {value!r:.100}")

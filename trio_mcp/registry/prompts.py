@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 from attrs import frozen
 
-from trio_mcp.registry.checks import check_payload, check_timeout, icons_of, json_of, scopes_of
+from trio_mcp.layers.binding import UncheckedArguments
+from trio_mcp.registry.checks import check_payload
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.handlers import (
-    NO_EXTENSIONS,
-    Handler,
-    Keywords,
-    TextArguments,
-    Texts,
-    Unbound,
-)
-from trio_mcp.registry.invalid import invalid_result
-from trio_mcp.registry.options import Icons
-from trio_mcp.schema import (
-    ArgumentError,
-    Problem,
-    SchemaError,
-    check_function,
-    describe_function,
-    name_of,
-)
-from trio_mcp.wire.conversion import from_wire, to_wire
-from trio_mcp.wire.jsonrpc import Json, encode, json_type
+from trio_mcp.registry.describing import check_names, handler_fields, naming, shown_fields
+from trio_mcp.registry.handlers import Handler, Keywords, TextArguments, Texts
+from trio_mcp.registry.invalid import checked_wire, invalid_result
+from trio_mcp.registry.options import PromptOptions
+from trio_mcp.schema import ArgumentError, Problem, check_function, describe_function, name_of
+from trio_mcp.wire.conversion import to_wire
+from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.offers import GetPromptResult, PromptArgument, PromptDescription, PromptMessage
 from trio_mcp.wire.payloads import ContentBlock, TextContent
+from trio_mcp.wire.revisions import Revision
 
 
-@frozen(eq=False, kw_only=True)
+@frozen(eq=False, kw_only=True, repr=False)
 class Prompt(Handler):
     """A registered prompt. Made by `Registry.prompt` and `Registry.add_prompt`."""
 
@@ -45,13 +34,10 @@ class Prompt(Handler):
     """The schema of each argument."""
     arguments: Texts
 
-    def bind(self, arguments: Json) -> Keywords | Unbound:
-        """Check a user's arguments and turn them into the function's keyword arguments.
+    def bind(self, arguments: Json) -> Keywords | UncheckedArguments:
+        """Check arguments, or raise `ArgumentError`, and turn them into keyword arguments.
 
-        What would take long is left to `run`.
-
-        Raises:
-            ArgumentError: They do not fit; the message is for the caller.
+        Large ones are left to a thread.
         """
         if not isinstance(arguments, dict):
             raise ArgumentError(f"The arguments must be an object, not {json_type(arguments)}.")
@@ -61,51 +47,34 @@ class Prompt(Handler):
                 raise ArgumentError(Problem(text, name))
         check = partial(self.arguments.bind, arguments)
         if self.arguments.takes_long(arguments):
-            return Unbound(f"prompt {self.name}", check)
+            return UncheckedArguments(f"prompt {self.name}", check)
         return check()
 
+    def to_result(self, value: Any, name: str, revision: Revision) -> dict[str, Json]:
+        try:
+            return to_wire(messages_of(self, value), revision)
+        except (TypeError, ValueError, AttributeError) as error:  # wrongly filled blocks
+            raise invalid_result(value, f"prompt {self.name}", error) from None
 
-def make_prompt(
-    function: Callable[..., Any],
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    icons: Icons | None = None,
-    meta: Mapping[str, Json] | None = None,
-    timeout: float | None = None,
-    scopes: Sequence[str] = (),
-    extensions: Mapping[str, Any] = NO_EXTENSIONS,
-) -> Prompt:
-    """Make a prompt of a function. The arguments are those of `Registry.prompt`."""
+
+def make_prompt(function: Callable[..., Any], **options: Unpack[PromptOptions]) -> Prompt:
+    """Make a prompt of a function. The options are those of `Registry.prompt`."""
+    check_names(options, PromptOptions)
     check_function(function)
-    name = name or name_of(function)
-    try:
-        check_timeout(timeout)
-        needed = scopes_of(scopes)
+    name = options.get("name") or name_of(function)
+    with naming(f"Prompt {name!r:.200}"):
         described = describe_function(function, context_type=Context, describe_result=False)
-        shown = PromptDescription(
-            name,
-            title=title,
-            description=described.description if description is None else description,
-            arguments=_arguments_of(described.input_schema) or None,
-            icons=icons_of(icons),
-            meta=json_of("meta", meta) or None,
-        )
-        check_payload(shown)
-    except SchemaError as error:
-        raise SchemaError(f"Prompt {name!r:.200}: {error}") from None
+        handler = handler_fields(function, described, options)
+        shown = shown_fields(described, options)
+        arguments = _arguments_of(described.input_schema) or None
+        description = PromptDescription(name, arguments=arguments, **shown)
+        check_payload(description)
     return Prompt(
         name=name,
-        label=f"Prompt {name}",
-        function=function,
-        timeout=timeout,
-        context_parameter=described.context_parameter,
-        scopes=needed,
-        extensions=extensions,
-        description=shown,
+        description=description,
         parameters=described.input_schema.get("properties", {}),
         arguments=TextArguments(described),
+        **handler,
     )
 
 
@@ -120,8 +89,8 @@ def _arguments_of(schema: Json) -> list[PromptArgument]:
         )
         for name, about in schema.get("properties", {}).items()
     ]
-    for each in arguments:
-        check_payload(each, f"{each.name}.")
+    for argument in arguments:
+        check_payload(argument, f"{argument.name}.")
     return arguments
 
 
@@ -135,13 +104,15 @@ def messages_of(prompt: Prompt, value: Any) -> GetPromptResult:
         McpError: The value is none of these (`-32603`, naming its type).
     """
     if isinstance(value, GetPromptResult):
-        return _checked(prompt, value, value)
-    pieces = value if isinstance(value, list | tuple) else [value]
-    messages = [_message(prompt, each) for each in pieces]
-    result = GetPromptResult(messages, description=prompt.description.description)
-    return (
-        result if all(each.__class__ is str for each in pieces) else _checked(prompt, value, result)
-    )
+        result = value
+    else:
+        pieces = value if isinstance(value, list | tuple) else [value]
+        messages = [_message(prompt, piece) for piece in pieces]
+        result = GetPromptResult(messages, description=prompt.description.description)
+        if all(piece.__class__ is str for piece in pieces):
+            return result
+    checked_wire(result, value, f"prompt {prompt.name}")
+    return result
 
 
 def _message(prompt: Prompt, value: Any) -> PromptMessage:
@@ -152,14 +123,3 @@ def _message(prompt: Prompt, value: Any) -> PromptMessage:
     if isinstance(value, ContentBlock):
         return PromptMessage("user", value)
     raise invalid_result(value, f"prompt {prompt.name}")
-
-
-def _checked(prompt: Prompt, value: Any, result: GetPromptResult) -> GetPromptResult:
-    """Make sure that messages and blocks which the prompt filled itself are what they should be."""
-    try:
-        wire = to_wire(result)
-        encode(wire)
-        from_wire(wire, GetPromptResult)
-    except Exception as error:  # whatever a wrongly filled block makes the converter raise
-        raise invalid_result(value, f"prompt {prompt.name}", error) from None
-    return result

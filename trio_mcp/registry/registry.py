@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, Unpack, overload
 
 import trio
-from attrs import evolve
 
+from trio_mcp.layers.binding import RefusedArguments, UncheckedArguments
+from trio_mcp.layers.call import Call
 from trio_mcp.public import public
+from trio_mcp.registry.catalogue import Catalogue, CatalogueOptions, Visible
 from trio_mcp.registry.checks import (
     check_bound,
     check_caching,
@@ -24,12 +24,9 @@ from trio_mcp.registry.checks import (
     is_text,
     scopes_of,
 )
-from trio_mcp.registry.composed import Composed, Visible
-from trio_mcp.registry.context import Context, inside
+from trio_mcp.registry.direct import DirectCall, checked_value
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.functions import is_async, takes
-from trio_mcp.registry.handlers import NO_EXTENSIONS, Forwarded, Handler, RefusedArguments
-from trio_mcp.registry.lifespan import Opened
 from trio_mcp.registry.options import (
     CacheScope,
     FileOptions,
@@ -38,38 +35,31 @@ from trio_mcp.registry.options import (
     ResourceOptions,
     ToolOptions,
 )
-from trio_mcp.registry.part import NOUN_OF, Table
-from trio_mcp.registry.results import Prepared, prepare_result
-from trio_mcp.registry.tools import Tool, make_tool, unknown, unknown_tool
+from trio_mcp.registry.tools import Tool, make_tool, unknown_tool
 from trio_mcp.schema import ArgumentError, SchemaError
-from trio_mcp.wire.conversion import from_wire
+from trio_mcp.threads import offload
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.methods import METHODS, Method
-from trio_mcp.wire.payloads import CallToolResult, Implementation
+from trio_mcp.wire.payloads import Implementation
 from trio_mcp.wire.safe_repr import safe_repr
 
-# Many servers have tools and nothing else, and are started anew for every client. What only the
-# others need is imported where it is first used.
+# Many servers have tools and nothing else, and are started for every client. What only the others
+# need is imported where it is first used.
 if TYPE_CHECKING:
-    from trio_mcp.registry.extensions import Extension, Offered
+    from trio_mcp.registry.extensions import Extension
     from trio_mcp.registry.middleware import CallMiddleware, Middleware
     from trio_mcp.registry.prompts import Prompt
+    from trio_mcp.registry.provider import Provider
     from trio_mcp.registry.resources import Resource, ResourceTemplate
-    from trio_mcp.registry.sealing import Sealer
+    from trio_mcp.registry.transform import Transform
 
 F = TypeVar("F", bound=Callable[..., Any])
-H = TypeVar("H", bound=Handler)
-D = TypeVar("D", "Tool", "Resource", "ResourceTemplate", "Prompt")
-M = TypeVar("M")
 Lifespan = Callable[["Registry"], AbstractAsyncContextManager[Any]]
-
-_CLOSED: Final = Opened()
 
 
 @public
-class Registry(Composed):
+class Registry:
     """What a server offers: tools, resources, prompts and completions.
 
     Args:
@@ -99,16 +89,18 @@ class Registry(Composed):
             It is entered once when serving begins and left when serving has ended. Handlers find
             what it yielded in `Context.state`.
         extensions: Extensions of the protocol that the server has (`ServerExtension`).
-        middleware: Async functions that run around every request, the first one outermost: each
-            gets an `McpRequest` and `call_next`, and returns the members of a result. They may be
-            async callable objects, such as those in ``trio_mcp.middleware``. If one has a method
-            `lifespan` that makes an async context manager, that is entered after the registry's.
-        call_middleware: Async functions that run around every call of a tool, resource, prompt or
-            completion, in the task and the time limit of the call, also by `Registry.call`: each
-            gets an `McpCall` and `call_next`, and returns what a function may return.
+        middleware: Async functions that run around every request, or around every call of a tool,
+            resource, prompt or completion; the first one is outermost. Each takes an `McpRequest`
+            or an `McpCall`, which the annotation of its first parameter says, and `call_next`. It
+            returns the members of a result, or what a function may return. Calls are those of
+            `Registry.call`, too. They may be async callable objects, such as those in
+            ``trio_mcp.middleware``, which say in an attribute `around` what they go around:
+            `requests` or `calls`. If one has a method `lifespan` that makes an async context
+            manager, that is entered after the registry's.
 
     Raises:
-        TypeError: The lifespan is no function, or the middleware no list of async functions.
+        TypeError: The lifespan is no function, or the middleware no list of async functions that
+            say what they go around.
         ValueError: The name or the version is empty, or a number is out of range.
 
     Example:
@@ -118,6 +110,8 @@ class Registry(Composed):
         ...     "Add two numbers."
         ...     return a + b
     """
+
+    _catalogue_type: ClassVar[type[Catalogue]] = Catalogue
 
     def __init__(
         self,
@@ -140,8 +134,7 @@ class Registry(Composed):
         visible: Visible | None = None,
         lifespan: Lifespan | None = None,
         extensions: Sequence[Extension] = (),
-        middleware: Sequence[Middleware] = (),
-        call_middleware: Sequence[CallMiddleware] = (),
+        middleware: Sequence[Middleware | CallMiddleware] = (),
     ) -> None:
         if not name or not version:
             raise ValueError("a registry needs a name and a version that are not empty")
@@ -155,7 +148,6 @@ class Registry(Composed):
             raise TypeError(f"lifespan must be a function, not {type(lifespan).__name__}")
         if instructions is not None and not is_text(instructions):
             raise ValueError(f"instructions must be a string, not {safe_repr(instructions)}")
-        super().__init__(name, lifespan)
         self.info: Final = Implementation(
             name,
             version,
@@ -166,22 +158,39 @@ class Registry(Composed):
         )
         check_payload(self.info)
         self.instructions: Final = instructions
-        self.tool_timeout = tool_timeout
-        self.page_size: Final = page_size
-        self.cache_ttl: Final = cache_ttl
-        self.cache_scope: Final = cache_scope
-        self.scopes = scopes_of(scopes)
-        self.filter_lists: Final = filter_lists
-        self._visible = _checked_visible(visible)
-        self.middleware = _checked_middleware("middleware", middleware)
-        self.call_middleware = _checked_middleware("call_middleware", call_middleware)
-        self._state_keys = state_keys
-        self._state_ttl = state_ttl
-        self._sealer: Sealer | None = None
+        around_requests, around_calls = _sorted_out(middleware)
+        options = CatalogueOptions(
+            page_size=page_size,
+            cache_ttl=cache_ttl,
+            cache_scope=cache_scope,
+            filter_lists=filter_lists,
+            state_keys=state_keys,
+            state_ttl=state_ttl,
+            visible=_checked_visible(visible),
+            lifespan=lifespan,
+            around_requests=around_requests,
+            around_calls=around_calls,
+        )
+        own = self._catalogue = self._catalogue_type(self, name, options)
+        own.tool_timeout = tool_timeout
+        own.scopes = scopes_of(scopes)
+        self.tools: Final[Mapping[str, Tool]] = own.tools
+        """The tools by name, in the order of their registration."""
+        self.resources: Final[Mapping[str, Resource]] = own.resources
+        """The resources by URI, in the order of their registration."""
+        self.resource_templates: Final[Mapping[str, ResourceTemplate]] = own.resource_templates
+        """The resource templates by URI template, in the order of their registration."""
+        self.prompts: Final[Mapping[str, Prompt]] = own.prompts
+        """The prompts by name, in the order of their registration."""
         if not isinstance(extensions, Iterable):
             raise TypeError("extensions must be a list, even of one: put it in brackets")
         for extension in extensions:
             self.add_extension(extension)
+
+    @property
+    def name(self) -> str:
+        """The server's name, for programs."""
+        return self._catalogue.name
 
     # -- tools ----------------------------------------------------------------------------
 
@@ -244,50 +253,25 @@ class Registry(Composed):
         Raises:
             SchemaError: As for `tool`.
         """
-        tool = make_tool(self._prepared(function), usual_timeout=self.tool_timeout, **options)
-        return self._register("tools", self._extended(tool, "tool"))
+        tool = make_tool(
+            self._prepared(function), usual_timeout=self._catalogue.tool_timeout, **options
+        )
+        return self._catalogue.register("tools", tool)
 
     def _prepared(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Make of a function what is run, for a subclass whose functions are of another kind."""
         return function
-
-    def _register(self, table: Table, item: H) -> H:
-        if item.name in self.table(table):
-            what = f"{NOUN_OF[table]} {item.name!r}"
-            raise SchemaError(f"{what} is registered already; names must be unique.")
-        self.put(table, item)
-        placed: H = self._tables[table][item.name]  # with what this registry runs around it
-        return placed
-
-    def _extended(self, item: D, kind: Offered) -> D:
-        """Have extensions check what something is registered with for them."""
-        if item.extensions is NO_EXTENSIONS:
-            return item
-        from trio_mcp.registry.extensions import Extensions
-
-        try:
-            kept, meta = (self.extensions or Extensions()).options(kind, item.name, item.extensions)
-        except SchemaError as error:
-            raise SchemaError(f"{kind.capitalize()} {item.name!r}: {error}") from None
-        shown = evolve(item.description, meta={**(item.description.meta or {}), **meta} or None)
-        return evolve(item, extensions=MappingProxyType(kept), description=shown)
-
-    def _remove(self, table: Table, name: str) -> None:
-        if self.table(table)[name].origin is not None:
-            what = f"{NOUN_OF[table]} {name!r:.200}"
-            raise ValueError(f"{what} is a mounted part's: remove it there, or unmount the part")
-        self.take(table, name)
 
     def remove_tool(self, name: str) -> None:
         """Remove a tool. Calls that are running are not disturbed.
 
         Raises:
             KeyError: There is no tool of that name.
-            ValueError: It comes from a part that is mounted.
+            ValueError: It comes from what is mounted here.
         """
-        self._remove("tools", name)
+        self._catalogue.unregister("tools", name)
 
-    def find_tool(self, name: Json) -> Tool:
+    def _find_tool(self, name: Json) -> Tool:
         """Return the tool of that name.
 
         Raises:
@@ -297,10 +281,6 @@ class Registry(Composed):
         if tool is None:
             raise unknown_tool(name, list(self.tools))
         return tool
-
-    def usual_timeout(self, limits: Limits) -> float:
-        """Return the seconds that a call may take, where its handler does not say."""
-        return limits.tool_timeout if self.tool_timeout is None else self.tool_timeout
 
     async def call(
         self,
@@ -326,29 +306,21 @@ class Registry(Composed):
             Exception: Whatever the function raises.
         """
         check_trio("Registry.call")
-        tool = self.find_tool(name)
+        tool = self._find_tool(name)
         try:
             keywords = tool.bind({} if arguments is None else dict(arguments))
         except ArgumentError as error:
             raise McpError(INVALID_PARAMS, f"Invalid arguments for tool {name}: {error}") from None
-        async with self.opened() as open_:
-            usual = self.usual_timeout(limits or Limits())
+        async with self._catalogue.opened() as open_:
+            usual = self._catalogue.usual_timeout(limits or Limits())
             with trio.fail_after(usual if tool.timeout is None else tool.timeout):
                 try:
-                    value = await tool.run(keywords, partial(_context_of, tool, open_))
+                    if isinstance(keywords, UncheckedArguments):
+                        keywords = await keywords.bind()
+                    value = await tool.run(Call(DirectCall(open_), tool, name, keywords))
                 except RefusedArguments as error:
                     raise McpError(INVALID_PARAMS, str(error)) from None
-        if isinstance(value, Forwarded):
-            assert tool.origin is not None  # only parts have such
-            make = partial(_result_of, value, tool.origin)
-            return await trio.to_thread.run_sync(make) if value.is_much else make()
-        prepared = value if isinstance(value, Prepared) else None
-        if prepared is None and tool.check_output is not None:
-            prepared = prepare_result(tool, value)
-        if prepared is None:
-            return value
-        _ = prepared.result  # which is refused here if it does not fit
-        return prepared.value
+        return await offload(partial(checked_value, tool), value)
 
     # -- resources ------------------------------------------------------------------------
 
@@ -403,8 +375,8 @@ class Registry(Composed):
 
         made = make_resource(self._prepared(function), uri, **options)
         if isinstance(made, Resource):
-            return self._register("resources", self._extended(made, "resource"))
-        return self._register("resource_templates", self._extended(made, "resource template"))
+            return self._catalogue.register("resources", made)
+        return self._catalogue.register("resource_templates", made)
 
     def add_directory(
         self,
@@ -448,7 +420,7 @@ class Registry(Composed):
         max_bytes: int = 10 * 1024 * 1024,
         **options: Unpack[ResourceOptions],
     ) -> Resource:
-        """Register a file as a resource. It is read anew each time.
+        """Register a file as a resource. It is read each time.
 
         Args:
             uri: Its URI.
@@ -474,10 +446,12 @@ class Registry(Composed):
 
         Raises:
             KeyError: There is none with that URI.
-            ValueError: It comes from a part that is mounted.
+            ValueError: It comes from what is mounted here.
         """
-        self._remove("resources" if uri in self.resources else "resource_templates", uri)
-        self.completers.forget("ref/resource", uri)
+        self._catalogue.unregister(
+            "resources" if uri in self.resources else "resource_templates", uri
+        )
+        self._catalogue.completers.forget("ref/resource", uri)
 
     # -- prompts --------------------------------------------------------------------------
 
@@ -526,29 +500,18 @@ class Registry(Composed):
         """
         from trio_mcp.registry.prompts import make_prompt
 
-        prompt = self._extended(make_prompt(self._prepared(function), **options), "prompt")
-        return self._register("prompts", prompt)
+        prompt = make_prompt(self._prepared(function), **options)
+        return self._catalogue.register("prompts", prompt)
 
     def remove_prompt(self, name: str) -> None:
         """Remove a prompt. Requests that are running are not disturbed.
 
         Raises:
             KeyError: There is no prompt of that name.
-            ValueError: It comes from a part that is mounted.
+            ValueError: It comes from what is mounted here.
         """
-        self._remove("prompts", name)
-        self.completers.forget("ref/prompt", name)
-
-    def find_prompt(self, name: str) -> Prompt:
-        """Return the prompt of that name.
-
-        Raises:
-            McpError: There is none (`-32602`).
-        """
-        prompt = self.prompts.get(name)
-        if prompt is None:
-            raise unknown("prompt", name, list(self.prompts))
-        return prompt
+        self._catalogue.unregister("prompts", name)
+        self._catalogue.completers.forget("ref/prompt", name)
 
     # -- completion -----------------------------------------------------------------------
 
@@ -583,10 +546,10 @@ class Registry(Composed):
             ...     return f"Review this {language} code."
             >>> @registry.completion(prompt="review", argument="language")
             ... async def languages(value: str) -> list[str]:
-            ...     return [each for each in ("python", "rust") if each.startswith(value)]
+            ...     return [name for name in ("python", "rust") if name.startswith(value)]
         """
         return _registering(  # a function, and no list, which `add_completion` takes as well
-            lambda each: self.completers.add(
+            lambda each: self._catalogue.completers.add(
                 self._prepared(each), prompt, resource, argument, timeout
             )
         )
@@ -608,7 +571,7 @@ class Registry(Composed):
         from trio_mcp.registry.completions import from_values
 
         function = self._prepared(source) if callable(source) else from_values(source)
-        self.completers.add(function, prompt, resource, argument, timeout)
+        self._catalogue.completers.add(function, prompt, resource, argument, timeout)
 
     # -- extensions -----------------------------------------------------------------------
 
@@ -625,22 +588,7 @@ class Registry(Composed):
             SchemaError: It clashes with the protocol or another extension; the message says how.
             RuntimeError: The registry is being served.
         """
-        from trio_mcp.registry.extensions import Extensions
-
-        if self._times_open:
-            raise RuntimeError(f"registry {self.name!r} is being served; add extensions before")
-        if self.followers:
-            raise SchemaError(f"registry {self.name!r} is mounted; add extensions before")
-        added = self.extensions or Extensions()
-        added.add(extension)
-        self.extensions = added
-        self.has_scopes |= any(each.scopes for each in added.methods.values())
-        extension.added_to(self)
-
-    @property
-    def methods(self) -> Mapping[str, Method]:
-        """The methods that there are: those of the protocol, and those of extensions."""
-        return METHODS if self.extensions is None else self.extensions.rows
+        self._catalogue.add_extension(extension)
 
     # -- logging --------------------------------------------------------------------------
 
@@ -665,41 +613,108 @@ class Registry(Composed):
             >>> handler = registry.log_handler(logging.WARNING)
             >>> logging.getLogger("clock").addHandler(handler)
         """
-        from trio_mcp.registry.log_bridge import LogBridge
+        return self._catalogue.bridge_log().handler(level)
 
-        if self.log_bridge is None:
-            self.log_bridge = LogBridge()
-        return self.log_bridge.handler(level)
+    # -- mounting and serving -------------------------------------------------------------
 
-    # -- what there is --------------------------------------------------------------------
+    def mount(
+        self,
+        provider: Registry | Provider,
+        prefix: str | None = None,
+        *,
+        only: Collection[str] | None = None,
+        tools: Mapping[str, Transform | None] | None = None,
+        resources: Mapping[str, Transform | None] | None = None,
+        prompts: Mapping[str, Transform | None] | None = None,
+    ) -> None:
+        """Offer what another registry, or any other provider, offers.
 
-    @property
-    def offers(self) -> frozenset[str]:
-        """The kinds of things that there are; each is a capability of the server."""
-        there = {
-            "tools": bool(self.tools),
-            "resources": bool(self.resources or self.resource_templates),
-            "prompts": bool(self.prompts),
-            "completions": self.completes,
-            "logging": True,
-        }
-        found = frozenset(offer for offer, is_there in there.items() if is_there)
-        return found.union(self.may_offer) if self._mounts else found
+        A provider may also be a server elsewhere. What is added to it or removed from it later
+        appears and disappears here, too, and clients are notified. A registry can be mounted in
+        several others, and mount others itself.
 
-    def share_state_keys(self, keys: Sequence[str | bytes]) -> None:
-        """Take these keys, which other processes have as well, unless it has some of its own."""
-        # Without the package nothing is sealed, and keys would be an error of the program's.
-        if self._state_keys is None and find_spec("cryptography") is not None:
-            self._state_keys, self._sealer = keys, None
+        A call runs as in the provider: with the state of the provider's lifespan, its time limit,
+        its middleware around calls, and its scopes besides those of the tool. The lifespan is
+        opened after this registry's own, once, however often the provider is mounted, and closed
+        before it.
 
-    @property
-    def sealer(self) -> Sealer:
-        """Seals what a client carries from one question to the next."""
-        if self._sealer is None:
-            from trio_mcp.registry.sealing import Sealer
+        Args:
+            provider: A `Registry`, or another `Provider`.
+            prefix: Tools and prompts appear as `prefix_name`. Resources have it as the first
+                segment: `config://app` appears as `config://prefix/app`. `None` leaves all names
+                as they are.
+            only: The names of tools and prompts and the URIs of resources that appear, as the
+                provider has them; `None` for all.
+            tools: By the provider's names, how tools appear: a `Transform`, or `None` for one that
+                does not appear.
+            resources: Likewise, by URI or URI template.
+            prompts: Likewise, by name.
 
-            self._sealer = Sealer(self._state_keys, ttl=self._state_ttl)
-        return self._sealer
+        Raises:
+            SchemaError: The prefix cannot be part of a name, a name is taken, there is nothing of
+                a name that is to appear otherwise, the provider would contain itself, or it needs
+                an extension that this registry does not have. Nothing is mounted then.
+            RuntimeError: The registry is being served, and the provider has to be opened first.
+
+        Example:
+            >>> weather = Registry("weather")
+            >>> @weather.tool
+            ... async def forecast(city: str) -> str:
+            ...     return f"Sunny in {city}"
+            >>> registry = Registry("assistant")
+            >>> registry.mount(weather, "weather")
+            >>> list(registry.tools)
+            ['weather_forecast']
+        """
+        from trio_mcp.registry.mounting import View
+
+        view = View(prefix, only, tools or {}, resources or {}, prompts or {})
+        self._catalogue.mount(_mountable(provider), view)
+
+    def unmount(self, provider: Registry | Provider) -> None:
+        """Unmount a provider, wherever it is in this registry. Calls go on that are running.
+
+        While the registry is served, the provider's lifespan stays open; it is closed when that
+        ends.
+
+        Raises:
+            ValueError: It is not mounted.
+        """
+        self._catalogue.unmount(_mountable(provider))
+
+    def notify_resource_updated(self, uri: str) -> None:
+        """Tell the clients that subscribed to a resource that its contents have changed.
+
+        You can call this in any thread. Several calls before a notification is sent become one.
+        """
+        self._catalogue.changes.resource_updated(uri)
+
+    def running(self, *, limits: Limits | None = None) -> AbstractAsyncContextManager[Any]:
+        """Open the lifespan for everything that is served inside the block.
+
+        Without it, each `serve…` opens the lifespan for itself. Inside the block, all connections
+        share one.
+
+        Args:
+            limits: `Limits.lifespan_timeout` is how long it may take to close.
+
+        Yields:
+            What the lifespan yielded; `None` without a lifespan.
+
+        Raises:
+            RuntimeError: The registry is running already.
+            LifespanError: The lifespan failed when it was opened, or closed.
+        """
+        return self._catalogue.running(limits)
+
+
+def catalogue_of(registry: Registry) -> Catalogue:
+    """Return the catalogue of a registry, for what serves or mounts it."""
+    return registry._catalogue
+
+
+def _mountable(provider: Any) -> Any:
+    return provider._catalogue if isinstance(provider, Registry) else provider
 
 
 def _registering(add: Callable[[Any], object]) -> Callable[[F], F]:
@@ -721,33 +736,16 @@ def _checked_visible(visible: Visible | None) -> Visible | None:
     )
 
 
-def _checked_middleware(name: str, middleware: Sequence[M]) -> tuple[M, ...]:
+def _sorted_out(middleware: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     if not middleware:
-        return ()
-    from trio_mcp.registry.middleware import middleware_of
+        return (), ()
+    from trio_mcp.registry.middleware import sorted_out
 
-    return middleware_of(name, middleware)
-
-
-def _result_of(value: Forwarded, origin: Any) -> CallToolResult:
-    return from_wire(origin.outward(value.result), CallToolResult)
-
-
-def _context_of(tool: Tool, opened: Opened) -> Context:
-    """Make the context of a call that no client has made."""
-    context = Context(tool=tool.name, state=opened.state, opened=opened)
-    origin = tool.origin
-    if origin is None or tool.middleware:
-        return context
-    return inside(context, origin.part, origin.target(tool.name))
+    return sorted_out(middleware)
 
 
 def check_registry(registry: object) -> None:
-    """Make sure that there is a registry to serve.
-
-    Raises:
-        TypeError: It is something else.
-    """
+    """Raise `TypeError`, which says what to do, unless this is a registry."""
     if not isinstance(registry, Registry):
         raise TypeError(
             f"a Registry is needed, not {type(registry).__name__}: make one with "

@@ -1,11 +1,11 @@
-"""Resources, and templates for families of them: functions that say what is at a URI."""
+"""Resources, and templates for families of them: functions that return the contents of a URI."""
 
 from __future__ import annotations
 
 import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Unpack
 
 from attrs import evolve, frozen
 
@@ -13,20 +13,16 @@ from trio_mcp.registry.checks import (
     annotations_of,
     check_caching,
     check_payload,
-    check_timeout,
-    icons_of,
-    json_of,
-    scopes_of,
 )
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler, Keywords, TextArguments, Texts
-from trio_mcp.registry.invalid import invalid_result
-from trio_mcp.registry.options import CacheScope, Icons
-from trio_mcp.registry.uri_search import LONGEST_URI, read_uri
-from trio_mcp.registry.uri_template import UriTemplate
+from trio_mcp.registry.describing import check_names, handler_fields, naming, shown_fields
+from trio_mcp.registry.handlers import Handler, TextArguments, Texts
+from trio_mcp.registry.invalid import checked_wire, invalid_result
+from trio_mcp.registry.options import CacheScope, ResourceOptions
+from trio_mcp.registry.uri_template import LONGEST_URI, UriTemplate, read_uri
 from trio_mcp.schema import FunctionSchema, SchemaError, describe_function, unstructure
-from trio_mcp.schema.sentences import cut
-from trio_mcp.wire.conversion import from_wire, to_wire
+from trio_mcp.schema.sentences import shorten
+from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.offers import ResourceTemplateDescription
 from trio_mcp.wire.payloads import (
@@ -36,14 +32,15 @@ from trio_mcp.wire.payloads import (
     ResourceDescription,
     TextResourceContents,
 )
+from trio_mcp.wire.revisions import Revision
 from trio_mcp.wire.safe_repr import safe_repr
 
 CONTENTS: Final = (TextResourceContents, BlobResourceContents)
 
 
-@frozen(eq=False, kw_only=True)
+@frozen(eq=False, kw_only=True, repr=False)
 class _Readable(Handler):
-    """What a URI leads to."""
+    """A resource, or a template for resources."""
 
     kind: ClassVar[Literal["resource"]] = "resource"
     description: ResourceDescription | ResourceTemplateDescription
@@ -53,18 +50,30 @@ class _Readable(Handler):
 
     @property
     def mime_type(self) -> str | None:
-        """The media type that there is unless the contents say otherwise."""
+        """The media type of contents that do not name one."""
         return self.description.mime_type
 
+    def to_result(self, value: Any, name: str, revision: Revision) -> dict[str, Json]:
+        uri = name if self.origin is None else self.origin.target(name)
+        contents = contents_of(self, uri, value)
+        result: dict[str, Json] = {"contents": [to_wire(piece, revision) for piece in contents]}
+        if revision.modern:
+            result["ttlMs"] = round(self.cache_ttl * 1000)
+            result["cacheScope"] = self.cache_scope
+        return result
 
-@frozen(eq=False, kw_only=True)
+    def missing(self, asked: str, error: Exception) -> str:
+        return asked  # whatever the function names
+
+
+@frozen(eq=False, kw_only=True, repr=False)
 class Resource(_Readable):
     """A registered resource. Made by `Registry.resource` and `Registry.add_resource`."""
 
     description: ResourceDescription
 
 
-@frozen(eq=False, kw_only=True)
+@frozen(eq=False, kw_only=True, repr=False)
 class ResourceTemplate(_Readable):
     """A registered family of resources. Made by `Registry.resource` from a URI with variables."""
 
@@ -74,81 +83,52 @@ class ResourceTemplate(_Readable):
     """The schema of each variable."""
     arguments: Texts
 
-    def bind(self, values: dict[str, Json]) -> Keywords:
-        """Turn the variables of a URI into the function's keyword arguments.
-
-        Raises:
-            ArgumentError: They do not fit.
-        """
-        return self.arguments.bind(values)
+    def renamed_fields(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not self.template.variables:  # it matches no URI
+            return fields
+        with naming(f"Resource template {fields['name']!r:.200}"):
+            return {**fields, "template": UriTemplate.parse(fields["name"])}
 
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def make_resource(
-    function: Callable[..., Any],
-    uri: str,
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    mime_type: str | None = None,
-    size: int | None = None,
-    annotations: Annotations | Mapping[str, Any] | None = None,
-    icons: Icons | None = None,
-    meta: Mapping[str, Json] | None = None,
-    timeout: float | None = None,
-    cache_ttl: float = 0.0,
-    cache_scope: CacheScope = "private",
-    scopes: Sequence[str] = (),
-    extensions: Mapping[str, Any] = NO_EXTENSIONS,
+    function: Callable[..., Any], uri: str, **options: Unpack[ResourceOptions]
 ) -> Resource | ResourceTemplate:
     """Make a resource of a function, or a template if the URI has variables.
 
-    The arguments are those of `Registry.resource`.
+    The options are those of `Registry.resource`.
     """
+    check_names(options, ResourceOptions)
     if not isinstance(uri, str):
         raise SchemaError(f"a resource needs a URI, such as 'config://app', not {safe_repr(uri)}")
-    what = f"Resource {cut(uri)}"
-    try:
-        template = _template_of(uri)
-        check_timeout(timeout)
-        check_caching(cache_ttl, cache_scope)
-        needed = scopes_of(scopes)
+    caching: dict[str, Any] = {
+        "cache_ttl": options.get("cache_ttl", 0.0),
+        "cache_scope": options.get("cache_scope", "private"),
+    }
+    with naming(f"Resource {shorten(uri)}"):
+        template, size = _template_of(uri), options.get("size")
+        check_caching(**caching)
         if template is not None and size is not None:
             raise SchemaError("only a single resource has a size, not a template")
         described = describe_function(function, context_type=Context, describe_result=False)
         _check_parameters(described, () if template is None else template.variables)
-        fields: dict[str, Any] = {
-            "name": name or described.name,
-            "title": title,
-            "description": described.description if description is None else description,
-            "mime_type": mime_type,
-            "annotations": annotations_of(Annotations, annotations),
-            "icons": icons_of(icons),
-            "meta": json_of("meta", meta) or None,
+        handler = {**handler_fields(function, described, options), **caching}
+        fields = {
+            **shown_fields(described, options),
+            "name": options.get("name") or described.name,
+            "mime_type": options.get("mime_type"),
+            "annotations": annotations_of(Annotations, options.get("annotations")),
         }
         single = ResourceDescription(uri, size=size, **fields)
         check_payload(single)
         if size is not None and size < 0:
             raise SchemaError(f"size must be a number of bytes, not {safe_repr(size)}")
-    except (SchemaError, ValueError) as error:
-        raise SchemaError(f"{what}: {error}") from None
-    handler: dict[str, Any] = {
-        "name": uri,
-        "label": f"Resource {uri}",
-        "function": function,
-        "timeout": timeout,
-        "context_parameter": described.context_parameter,
-        "cache_ttl": cache_ttl,
-        "cache_scope": cache_scope,
-        "scopes": needed,
-        "extensions": extensions,
-    }
     if template is None:
-        return Resource(description=single, **handler)
+        return Resource(name=uri, description=single, **handler)
     return ResourceTemplate(
+        name=uri,
         description=ResourceTemplateDescription(uri, **fields),
         template=template,
         variables=described.input_schema.get("properties", {}),
@@ -158,12 +138,7 @@ def make_resource(
 
 
 def _template_of(uri: str) -> UriTemplate | None:
-    """Read a URI template; `None` for a URI without variables.
-
-    Raises:
-        SchemaError: It is neither.
-        ValueError: Likewise.
-    """
+    """Read a URI template; `None` for a URI without variables. Raises `SchemaError` for others."""
     if not _SCHEME.match(uri):
         raise SchemaError("a URI begins with a scheme, such as 'config:' or 'file:'")
     if "{" in uri or "}" in uri:
@@ -178,7 +153,7 @@ def _template_of(uri: str) -> UriTemplate | None:
 
 
 def _check_parameters(described: FunctionSchema, variables: Sequence[str]) -> None:
-    """Make sure that the function takes the variables of the URI, and wants nothing else."""
+    """Raise `SchemaError` unless the function takes the variables of the URI, and needs no more."""
     schema = described.input_schema
     parameters = schema.get("properties", {})
     for variable in variables:
@@ -196,14 +171,12 @@ def _check_parameters(described: FunctionSchema, variables: Sequence[str]) -> No
 
 @frozen
 class Ready:
-    """Contents that were made here, so that nobody needs to look at them again."""
+    """Contents that were made by this library, so that they need no check."""
 
     contents: ResourceContents
 
 
-def contents_of(
-    resource: Resource | ResourceTemplate, uri: str, value: Any
-) -> list[ResourceContents]:
+def contents_of(resource: _Readable, uri: str, value: Any) -> list[ResourceContents]:
     """Turn what a resource's function returned into contents.
 
     Text and bytes are one piece each, contents objects are taken as they are, and anything else is
@@ -214,12 +187,12 @@ def contents_of(
     """
     if isinstance(value, Ready):
         return [value.contents]
-    if isinstance(value, list | tuple) and any(isinstance(each, CONTENTS) for each in value):
-        return [_piece(resource, uri, each) for each in value]
+    if isinstance(value, list | tuple) and any(isinstance(piece, CONTENTS) for piece in value):
+        return [_piece(resource, uri, piece) for piece in value]
     return [_piece(resource, uri, value)]
 
 
-def _piece(resource: Resource | ResourceTemplate, uri: str, value: Any) -> ResourceContents:
+def _piece(resource: _Readable, uri: str, value: Any) -> ResourceContents:
     mime_type = resource.mime_type
     if isinstance(value, CONTENTS):
         return _checked(value, uri, mime_type)
@@ -235,15 +208,13 @@ def _piece(resource: Resource | ResourceTemplate, uri: str, value: Any) -> Resou
 
 
 def _checked(contents: ResourceContents, uri: str, mime_type: str | None) -> ResourceContents:
-    """Make sure that contents which the function made itself are what they should be."""
-    try:
-        wire = to_wire(contents)
-        encode(wire)
-        from_wire(wire, type(contents))
-        if isinstance(contents, BlobResourceContents):
+    whose = f"resource {uri}"
+    checked_wire(contents, contents, whose)
+    if isinstance(contents, BlobResourceContents):
+        try:
             binascii.a2b_base64(contents.blob, strict_mode=True)
-    except Exception as error:  # whatever a wrongly filled field makes the converter raise
-        raise invalid_result(contents, f"resource {uri}", error) from None
+        except ValueError as error:
+            raise invalid_result(contents, whose, error) from None
     if contents.mime_type is None and contents.uri == uri:
         return evolve(contents, mime_type=mime_type)
     return contents

@@ -15,106 +15,75 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 from attrs import frozen
 
-from trio_mcp.registry.invalid import InvalidResult, invalid_result
+from trio_mcp.registry.handlers import Handler
+from trio_mcp.registry.invalid import InvalidResult, checked_wire, invalid_result
 from trio_mcp.schema import unstructure
 from trio_mcp.schema.returns import BYTES
-from trio_mcp.wire.conversion import from_wire, to_wire
+from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent
 from trio_mcp.wire.revisions import Revision
 
 
-class Returnable:
+class ContentSource:
     """What a tool may return to have a content block made of it: an `Image`, say."""
 
     __slots__ = ()
 
     def to_content(self) -> ContentBlock:
-        """Make the block; may block."""
+        """Make the content block. Reading a file blocks."""
         raise NotImplementedError
 
 
-class Returning(Protocol):
-    """What is asked of a tool here."""
+@frozen(eq=False, kw_only=True, repr=False)
+class ReturnsContent(Handler):
+    """A handler whose results are content: what a tool has to do with what it returns."""
 
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
+    unstructure: Callable[[Any], Json] | None
+    """Makes the function's results JSON-able; `None` where they are already."""
+    check_output: Callable[[Json], str | None] | None
+    """Says what is wrong with a structured result; `None` where there is no output schema."""
+    returns_blocks: bool = False
+    """Whether its annotation says that it returns a list of content blocks."""
 
-    @property
-    def unstructure(self) -> Callable[[Any], Json] | None:
-        """Makes its results JSON-able; `None` where they are already."""
-        ...
+    def to_result(self, value: Any, name: str, revision: Revision) -> dict[str, Json]:
+        return result_to_wire(self, value, revision)
 
-    @property
-    def check_output(self) -> Callable[[Json], str | None] | None:
-        """Says what is wrong with a structured result; `None` where there is no output schema."""
-        ...
-
-    @property
-    def returns_blocks(self) -> bool:
-        """Whether its annotation says that it returns a list of content blocks."""
-        ...
+    def reads_files(self, value: Any) -> bool:
+        many = value if isinstance(value, list | tuple) else [value]
+        return any(isinstance(piece, ContentSource) for piece in many)
 
 
 @frozen(eq=False, repr=False)
-class Prepared:
-    """A result that was converted and checked aside, so that nobody needs to do it again."""
+class ConvertedResult:
+    """A result that was made and checked where the function ran."""
 
-    value: Any
-    """What the function returned."""
-    outcome: CallToolResult | InvalidResult
-
-    @property
-    def is_much(self) -> bool:
-        """Whether there is structured content, which is mostly why it was done aside."""
-        outcome = self.outcome
-        return isinstance(outcome, CallToolResult) and outcome.structured_content is not None
-
-    @property
-    def result(self) -> CallToolResult:
-        """The result.
-
-        Raises:
-            InvalidResult: It is none, or it does not fit.
-        """
-        if isinstance(self.outcome, InvalidResult):
-            raise self.outcome
-        return self.outcome
+    result: CallToolResult
 
 
-def reads_files(value: Any) -> bool:
-    """Whether the result of a value may have to be read from files."""
-    many = value if isinstance(value, list | tuple) else [value]
-    return any(isinstance(each, Returnable) for each in many)
+def converted(tool: ReturnsContent, value: Any) -> CallToolResult:
+    """Return a result that fits the tool's output schema, or raise `InvalidResult`."""
+    if isinstance(value, ConvertedResult):
+        return value.result
+    result = make_result(tool, value)
+    check_result(tool, result)
+    return result
 
 
-def prepare_result(tool: Returning, value: Any) -> Prepared:
-    """Convert and check what a tool returned."""
-    try:
-        result = make_result(tool, value)
-        check_result(tool, result)
-    except InvalidResult as error:
-        return Prepared(value, error)
-    return Prepared(value, result)
-
-
-def result_to_wire(tool: Returning, value: Any, revision: Revision) -> dict[str, Json]:
-    """Turn what a tool returned into the body of a `tools/call` result.
+def result_to_wire(tool: ReturnsContent, value: Any, revision: Revision) -> dict[str, Json]:
+    """Turn what a tool returned into the members of a `tools/call` result.
 
     Raises:
-        InvalidResult: The value is no result: `-32603`, naming its type, or what does not fit the
-            tool's output schema.
+        InvalidResult: The value is no result, or does not fit the output schema (`-32603`).
     """
     if value.__class__ is str and tool.check_output is None:
         return {"content": [{"type": "text", "text": value}]}
-    result = (value if isinstance(value, Prepared) else prepare_result(tool, value)).result
+    result = converted(tool, value)
     structured = result.structured_content
     has_one = structured is not None or (tool.check_output is not None and not result.is_error)
     if revision.structured_objects_only and not isinstance(structured, dict):
@@ -129,7 +98,7 @@ def result_to_wire(tool: Returning, value: Any, revision: Revision) -> dict[str,
 
 
 def _short_way(result: CallToolResult) -> dict[str, Json] | None:
-    """The most common result without the converter: success, told in one text."""
+    """Write the most common result, a success in one text, without the converter."""
     if result.is_error is not None or result.meta is not None or len(result.content) != 1:
         return None
     block = result.content[0]
@@ -143,16 +112,16 @@ def _has_structure(revision: Revision) -> bool:
     return "structuredContent" in to_wire(CallToolResult([], structured_content={}), revision)
 
 
-def make_result(tool: Returning, value: Any) -> CallToolResult:
+def make_result(tool: ReturnsContent, value: Any) -> CallToolResult:
     """Turn what a tool returned into a `CallToolResult`, by the table above."""
     if isinstance(value, CallToolResult):
         return _checked(tool, value, value)
-    if isinstance(value, Returnable):
+    if isinstance(value, ContentSource):
         return CallToolResult([value.to_content()])
     if isinstance(value, ContentBlock):
         return _checked(tool, value, CallToolResult([value]))
     if isinstance(value, list | tuple) and _holds_blocks(tool, value):
-        return _checked(tool, value, CallToolResult([_block(tool, each) for each in value]))
+        return _checked(tool, value, CallToolResult([_block(tool, piece) for piece in value]))
     plain = _json(tool, value)
     if value is None and tool.check_output is None:
         return CallToolResult([])
@@ -160,19 +129,14 @@ def make_result(tool: Returning, value: Any) -> CallToolResult:
     return CallToolResult([_text(tool, plain)], structured_content=structured)
 
 
-def _holds_blocks(tool: Returning, values: Sequence[Any]) -> bool:
-    """Whether a list is one of blocks; an empty one is what the annotation says."""
-    return any(isinstance(each, ContentBlock | Returnable) for each in values) or (
+def _holds_blocks(tool: ReturnsContent, values: Sequence[Any]) -> bool:
+    return any(isinstance(value, ContentBlock | ContentSource) for value in values) or (
         tool.returns_blocks and not values
     )
 
 
-def check_result(tool: Returning, result: CallToolResult) -> None:
-    """Hold a result against the tool's output schema, if it has one and did not fail.
-
-    Raises:
-        InvalidResult: The result does not fit (`-32603`).
-    """
+def check_result(tool: ReturnsContent, result: CallToolResult) -> None:
+    """Raise `InvalidResult` if a tool with an output schema did not fail, but returned no such."""
     if tool.check_output is not None and not result.is_error:
         problem = tool.check_output(result.structured_content)
         if problem is not None:
@@ -180,27 +144,21 @@ def check_result(tool: Returning, result: CallToolResult) -> None:
             raise InvalidResult(message, problem)
 
 
-def _checked(tool: Returning, value: Any, result: CallToolResult) -> CallToolResult:
-    """Make sure that blocks which the tool filled itself are what they should be."""
-    try:
-        wire = to_wire(result)
-        encode(wire)
-        from_wire(wire, CallToolResult)
-    except Exception as error:  # whatever a wrongly filled block makes the converter raise
-        raise invalid_result(value, f"tool {tool.name}", error) from None
+def _checked(tool: ReturnsContent, value: Any, result: CallToolResult) -> CallToolResult:
+    wire = checked_wire(result, value, f"tool {tool.name}")
     return attrs.evolve(result, structured_content=wire.get("structuredContent"))
 
 
-def _block(tool: Returning, value: Any) -> ContentBlock:
-    if isinstance(value, Returnable):
+def _block(tool: ReturnsContent, value: Any) -> ContentBlock:
+    if isinstance(value, ContentSource):
         return value.to_content()
     if isinstance(value, ContentBlock):
         return value
     return _text(tool, _json(tool, value))
 
 
-def _json(tool: Returning, value: Any) -> Json:
-    if isinstance(value, BYTES):  # which could be told in base64, but nobody could use that
+def _json(tool: ReturnsContent, value: Any) -> Json:
+    if isinstance(value, BYTES):  # base64 without a media type would be of no use
         raise invalid_result(value, f"tool {tool.name}")
     try:
         return (tool.unstructure or unstructure)(value)
@@ -208,7 +166,7 @@ def _json(tool: Returning, value: Any) -> Json:
         raise invalid_result(value, f"tool {tool.name}") from None
 
 
-def _text(tool: Returning, value: Json) -> TextContent:
+def _text(tool: ReturnsContent, value: Json) -> TextContent:
     if isinstance(value, str):
         return TextContent(value)
     try:

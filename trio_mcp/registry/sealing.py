@@ -37,8 +37,6 @@ from trio_mcp.wire.jsonrpc import Json
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
-__all__ = ["Bound", "Sealer", "StateRefused"]
-
 Cause = Literal["tampered", "expired", "foreign", "replayed", "full"]
 
 _PURPOSE: Final = "trio-mcp request state 1"
@@ -53,8 +51,8 @@ _NO_KEY: Final = (
 class StateRefused(ValueError):
     """A state that came back cannot be trusted.
 
-    Its text is the same whatever the reason, so that whoever tries states out learns nothing from
-    it; the reason is for the log.
+    Its text is the same whatever the reason, so that trying states out teaches nothing; the reason
+    is for the log.
 
     Args:
         cause: Which check failed.
@@ -62,12 +60,12 @@ class StateRefused(ValueError):
     """
 
     cause: Cause
-    """`tampered` (nobody sealed this with our keys), `expired`, `foreign` (sealed for another
+    """`tampered` (it was not sealed with our keys), `expired`, `foreign` (sealed for another
     request, principal or purpose), `replayed` (opened before), or `full` (no further one can be
     remembered as opened, so none is opened)."""
 
     def __init__(self, cause: Cause, detail: str) -> None:
-        super().__init__("The request state is not acceptable; send the request anew, without it.")
+        super().__init__("The request state is not acceptable; send the request again, without it.")
         self.cause = cause
         self.__cause__ = ValueError(f"{cause}: {detail}")
 
@@ -78,8 +76,10 @@ class CheckedState:
 
     id: str
     """Its random number."""
+    expires: float
+    """Until when it is good, by the clock of its sealer."""
     seconds: float
-    """How long it is good for."""
+    """How long that is."""
     content: Json
 
 
@@ -125,7 +125,7 @@ class Sealer:
             raise ValueError(f"most_used must be at least 0, not {most_used!r}")
         self.ttl: Final = ttl
         self._clock = clock
-        self._used = _Used(most_used)
+        self._used = OpenedStates(most_used)
         self._made: MultiFernet | None = None
         if keys is None:
             self._keys: list[bytes | str] = [self.generate_key()]
@@ -135,19 +135,15 @@ class Sealer:
 
     @staticmethod
     def generate_key() -> str:
-        """Make a random key, for `keys`; whoever has it can make and read states."""
+        """Make a random key, for `keys`. With the key, states can be made and read."""
         return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
 
     def check_ready(self) -> None:
-        """Make sure that states can be sealed here.
-
-        Raises:
-            RuntimeError: The package `cryptography` is not installed.
-        """
+        """Raise `RuntimeError` unless the package `cryptography` is installed."""
         self._fernet()
 
-    def seal(self, content: Json, binding: Json) -> str:
-        """Seal a state.
+    def seal(self, content: Json, binding: Json | HashedBinding) -> str:
+        """Seal a state, for `requestState`.
 
         Args:
             content: What to remember. The client can neither read nor change it.
@@ -155,21 +151,19 @@ class Sealer:
                 back, such as server, method, tool, arguments and principal. Objects are compared
                 without regard to order, and numbers by their value.
 
-        Returns:
-            The state, for `requestState`: 256 KiB at most.
-
         Raises:
             TypeError: One of them is not JSON.
-            ValueError: The state would be too long.
+            ValueError: The state would have more than 256 KiB.
             RuntimeError: The package `cryptography` is not installed.
         """
         now = self._clock()
         state, least = "", 0
-        with suppress(RecursionError):  # which is told where it is copied
+        with suppress(RecursionError):  # which is raised as another where it is written
             least = _least_length(content, _LONGEST)
         if least <= _LONGEST:  # what is much is not worked on for nothing
-            payload = _Payload(secrets.token_hex(16), now + self.ttl, _digest(binding), content)
-            state = self._fernet().encrypt_at_time(payload.to_bytes(), int(now)).decode()
+            digest = hash_binding(binding).digest
+            payload = _write([_PURPOSE, secrets.token_hex(16), now + self.ttl, digest, content])
+            state = self._fernet().encrypt_at_time(payload, int(now)).decode()
         if not 0 < len(state) <= _LONGEST:
             raise ValueError(
                 f"the sealed state would have more than {_LONGEST} characters; "
@@ -177,52 +171,47 @@ class Sealer:
             )
         return state
 
-    def open(self, state: str, binding: Json) -> Json:
-        """Open a state that a client presents, once.
+    def open(self, state: str, binding: Json | HashedBinding) -> Json:
+        """Open a state that a client presents, once, and return its content.
 
         A state that is presented with another binding is refused, and stays good for its own.
-
-        Args:
-            state: Whatever came as `requestState`.
-            binding: What the request at hand is, as it was for `seal`.
-
-        Returns:
-            The content.
 
         Raises:
             StateRefused: It was altered, is out of date, belongs to another request or was opened
                 before; or too many were opened lately.
             TypeError: The binding is not JSON.
-            RuntimeError: The package `cryptography` is not installed.
         """
-        now = self._clock()
-        payload = self._check(state, binding, now)
-        self._used.add(payload.id, payload.expires, now)
-        return payload.content
+        checked = self.check(state, binding)
+        self.use(checked)
+        return checked.content
 
-    def check(self, state: str, binding: Json) -> CheckedState:
+    def check(self, state: str, binding: Json | HashedBinding) -> CheckedState:
         """Read a state that a client presents, and leave it to the caller to note its use.
-
-        Args:
-            state: As for `open`.
-            binding: Likewise.
 
         Raises:
             StateRefused: It was altered, is out of date, or belongs to another request.
-            TypeError: The binding is not JSON.
-            RuntimeError: The package `cryptography` is not installed.
         """
         now = self._clock()
-        payload = self._check(state, binding, now)
-        return CheckedState(payload.id, payload.expires - now, payload.content)
-
-    def _check(self, state: str, binding: Json, now: float) -> _Payload:
-        payload = _Payload.from_bytes(self._decrypt(state))
-        if now >= payload.expires:
-            raise StateRefused("expired", f"it was good until {payload.expires:.0f}")
-        if payload.binding != _digest(binding):  # after all that costs less: it may be long
+        sealed = self._decrypt(state)
+        try:
+            purpose, id, expires, digest, content = json.loads(sealed)
+        except (ValueError, TypeError):
+            purpose = None
+        if purpose != _PURPOSE:  # the same key may seal other things elsewhere
+            raise StateRefused("foreign", "it was sealed for another purpose")
+        if now >= expires:
+            raise StateRefused("expired", f"it was good until {expires:.0f}")
+        if digest != hash_binding(binding).digest:  # after all that costs less: it may be long
             raise StateRefused("foreign", "it was sealed for another request or principal")
-        return payload
+        return CheckedState(id, expires, expires - now, content)
+
+    def use(self, state: CheckedState) -> None:
+        """Note in this process that a state is used.
+
+        Raises:
+            StateRefused: It was used before, or too many were lately.
+        """
+        self._used.add(state.id, state.expires, self._clock())
 
     def _decrypt(self, state: str) -> bytes:
         fernet = self._fernet()
@@ -269,32 +258,7 @@ def _fernet_of(keys: Sequence[bytes | str]) -> MultiFernet:
         raise ValueError(f"one of the keys is not usable: {_NO_KEY}") from None
 
 
-@frozen
-class _Payload:
-    """What is sealed."""
-
-    id: str
-    expires: float
-    binding: str
-    content: Json
-
-    def to_bytes(self) -> bytes:
-        fields = [_PURPOSE, self.id, self.expires, self.binding, _plain(self.content)]
-        return _text(fields).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> _Payload:
-        try:
-            purpose, *fields = json.loads(data)
-            if purpose == _PURPOSE:
-                return cls(*fields)
-        except (ValueError, TypeError):
-            pass
-        # The same key may seal other things elsewhere.
-        raise StateRefused("foreign", "it was sealed for another purpose")
-
-
-class _Used:
+class OpenedStates:
     """The states that were opened, each for as long as it could be opened again.
 
     When there is no room, a state is refused: to forget another one would make that good again.
@@ -307,11 +271,7 @@ class _Used:
         self._lock = threading.Lock()
 
     def add(self, id: str, expires: float, now: float) -> None:
-        """Note that a state is opened.
-
-        Raises:
-            StateRefused: It was opened before, or there is no room to note it.
-        """
+        """Note that a state is opened, or raise `StateRefused`."""
         with self._lock:
             while self._expiries and self._expiries[0][0] <= now:
                 self._ids.discard(heappop(self._expiries)[1])
@@ -325,7 +285,6 @@ class _Used:
 
 # JSON ---------------------------------------------------------------------------------------
 
-
 _STRICTLY: Final = (
     orjson.OPT_SORT_KEYS
     | orjson.OPT_PASSTHROUGH_DATACLASS
@@ -335,52 +294,24 @@ _STRICTLY: Final = (
 
 
 @frozen
-class Bound:
-    """A binding that was taken in already, which takes a second where it is 10 MB of numbers."""
+class HashedBinding:
+    """A binding that was hashed already, which takes a second where it is 10 MB of numbers."""
 
     digest: str
 
-    @classmethod
-    def of(cls, binding: Json) -> Bound:
-        """Take a binding in.
 
-        Raises:
-            TypeError: It is not JSON.
-        """
-        return cls(_digest(binding))
-
-
-def _digest(binding: Json) -> str:
-    """The same for equal JSON values, and only for those."""
-    if isinstance(binding, Bound):
-        return binding.digest
-    return hashlib.sha256(_canonical(binding)).hexdigest()
-
-
-def _least_length(value: Json, most: int) -> int:
-    """How many characters the JSON of a value has at least; no more is looked at than is asked for.
+def hash_binding(binding: Json | HashedBinding) -> HashedBinding:
+    """Hash what a state is bound to: equal JSON values have the same digest.
 
     Raises:
-        RecursionError: It is nested too deeply, or holds itself.
+        TypeError: It is not JSON.
     """
-    if isinstance(value, str):
-        return len(value)
-    length = 1
-    if isinstance(value, dict | list | tuple):
-        length += len(value)
-        for each in value.values() if isinstance(value, dict) else value:
-            if length > most:
-                break
-            length += _least_length(each, most - length)
-    return length
-
-
-def _canonical(binding: Json) -> bytes:
-    """One text for equal values. They may be large, so they are not walked through in Python."""
+    if isinstance(binding, HashedBinding):
+        return binding
     text = _sorted(binding)
     if b".0" in text or b"e+" in text:  # JSON has one kind of number: a client may send 1 for 1.0
         text = _sorted(json.loads(text, parse_float=_whole))
-    return text
+    return HashedBinding(hashlib.sha256(text).hexdigest())
 
 
 def _sorted(value: Json) -> bytes:
@@ -388,18 +319,7 @@ def _sorted(value: Json) -> bytes:
         text = orjson.dumps(value, option=_STRICTLY)
         if b"null" not in text or orjson.loads(text) == value:  # it writes NaN as null
             return text
-    plain = _plain(value)
-    try:
-        return orjson.dumps(plain, option=_STRICTLY)
-    except TypeError:  # it has an integer of more than 64 bits
-        return _text(plain, sort=True).encode()
-
-
-def _text(value: Json, *, sort: bool = False) -> str:
-    try:
-        return json.dumps(value, allow_nan=False, sort_keys=sort, separators=(",", ":"))
-    except ValueError as error:  # an integer of more digits than Python writes
-        raise TypeError(f"what is sealed must be JSON: {error}") from None
+    return _write(value, sort_keys=True)  # an integer of more than 64 bits, or no JSON
 
 
 def _whole(number: str) -> int | float:
@@ -407,24 +327,36 @@ def _whole(number: str) -> int | float:
     return int(value) if value.is_integer() else value
 
 
-def _plain(value: Json) -> Json:
-    """A copy, once it is clear that nothing would be changed on the way."""
+def _write(value: Json, sort_keys: bool = False) -> bytes:
     try:
-        return _copy(value)
-    except RecursionError:
-        raise TypeError("what is sealed must be JSON, and this is nested too deeply") from None
+        _check_keys(value)
+        text = json.dumps(value, allow_nan=False, sort_keys=sort_keys, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"what is sealed must be JSON: {error}") from None
+    return text.encode()
 
 
-def _copy(value: Json) -> Json:
-    if value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    if isinstance(value, list | tuple):
-        return [_copy(each) for each in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: _copy(each) for key, each in value.items()}
-    raise TypeError(
-        f"what is sealed must be JSON, and a {type(value).__name__} in it is not: use strings, "
-        "finite numbers, booleans, None, lists, and dictionaries whose keys are strings"
-    )
+def _check_keys(value: Json) -> None:
+    """Refuse keys that are no strings: `json` would make strings of them."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"keys must be strings, not {type(key).__name__}")
+            _check_keys(each)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _check_keys(inner)
+
+
+def _least_length(value: Json, most: int) -> int:
+    """How many characters the JSON of a value has at least; no more than `most` is looked at."""
+    if isinstance(value, str):
+        return len(value)
+    length = 1
+    if isinstance(value, dict | list | tuple):
+        length += len(value)
+        for inner in value.values() if isinstance(value, dict) else value:
+            if length > most:
+                break
+            length += _least_length(inner, most - length)
+    return length

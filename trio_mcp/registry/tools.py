@@ -7,120 +7,91 @@ only looks up and runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Unpack
 
-import trio
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
+from trio_mcp.layers.binding import UncheckedArguments
+from trio_mcp.layers.concurrency import Slots
 from trio_mcp.registry.checks import (
     annotations_of,
     check_bound,
     check_payload,
     check_schema_texts,
-    check_timeout,
-    icons_of,
     json_of,
-    scopes_of,
 )
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler, Keywords, Unbound
-from trio_mcp.registry.invalid import holds_many
-from trio_mcp.registry.options import Icons
-from trio_mcp.registry.results import Prepared, Returnable, prepare_result, reads_files
-from trio_mcp.registry.slots import Slots
+from trio_mcp.registry.describing import check_names, handler_fields, naming, shown_fields
+from trio_mcp.registry.handlers import Keywords, Refusal
+from trio_mcp.registry.options import ToolOptions
+from trio_mcp.registry.results import ContentSource, ReturnsContent
 from trio_mcp.schema import (
-    TAKES_LONG,
     ArgumentError,
+    FunctionSchema,
     SchemaError,
     Validator,
     check_function,
     compile_validator,
     describe_function,
 )
+from trio_mcp.threads import is_large
+from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.headers import Path, mirrored_parameters
-from trio_mcp.wire.jsonrpc import Json, json_type
+from trio_mcp.wire.jsonrpc import Id, Json, json_type, sendable_text
 from trio_mcp.wire.payloads import CONTENT_BLOCKS, CallToolResult, ToolAnnotations, ToolDescription
-from trio_mcp.wire.revisions import META_TIMEOUT
+from trio_mcp.wire.revisions import META_TIMEOUT, Revision
 from trio_mcp.wire.safe_repr import safe_repr
 
-if TYPE_CHECKING:
-    from trio_mcp.schema.parameters import Parameter
-
-RESULT_TYPES: Final = frozenset({CallToolResult, Returnable, *CONTENT_BLOCKS.values()})
+RESULT_TYPES: Final = frozenset({CallToolResult, ContentSource, *CONTENT_BLOCKS.values()})
 """What a tool returns to say itself what its caller gets; such a result has no schema."""
 
 LONGEST_NAME: Final = 128
 NAME_CHARACTERS: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
-@frozen(eq=False, kw_only=True)
-class Tool(Handler):
+@frozen(eq=False, kw_only=True, repr=False)
+class Tool(ReturnsContent):
     """A registered tool. Made by `Registry.tool` and `Registry.add_tool`."""
 
     kind: ClassVar[Literal["tool"]] = "tool"
     description: ToolDescription
     """As `tools/list` shows it."""
     _validate: Validator
-    _structure: Callable[[dict[str, Json]], Keywords]
-    unstructure: Callable[[Any], Json] | None
-    """Makes the function's results JSON-able; `None` where they are already."""
-    check_output: Callable[[Json], str | None] | None
-    """Says what is wrong with a structured result; `None` where there is no output schema."""
+    structure: Callable[[dict[str, Json]], Keywords]
+    """Turns arguments that fit into the function's keyword arguments."""
     checks_arguments: bool = True
     """Whether arguments are held against the input schema here."""
-    returns_blocks: bool = False
-    """Whether its annotation says that it returns a list of content blocks."""
-    _mirrored: Mapping[str, Path] | None = field(default=None, init=False)
 
-    def __attrs_post_init__(self) -> None:
-        """See once whether a call is nothing but a call of the function."""
-        super().__attrs_post_init__()
-        as_it_is = self.unstructure is None and self.check_output is None
-        object.__setattr__(self, "is_direct", self.is_direct and as_it_is)
-
-    @property
+    @cached_property
     def mirrored(self) -> Mapping[str, Path]:
         """The arguments that headers repeat over HTTP: for each header, the path to its value."""
-        if self._mirrored is None:  # found when it is asked for: only modern HTTP does
-            found: Mapping[str, Path] = {}
-            # A forwarded tool may have faulty marks: clients over HTTP leave it out, and send none.
-            with suppress(ValueError):
-                found = mirrored_parameters(self.description.input_schema)
-            object.__setattr__(self, "_mirrored", found)
-            return found
-        return self._mirrored
+        # A forwarded tool may have faulty marks: clients over HTTP leave it out, and send none.
+        with suppress(ValueError):
+            return mirrored_parameters(self.description.input_schema)
+        return {}
 
     @property
     def object_output(self) -> bool:
         """Whether its results are JSON objects, by its output schema."""
         return (self.description.output_schema or {}).get("type") == "object"
 
-    def bind(self, arguments: Json) -> Keywords | Unbound:
-        """Check arguments and turn them into the function's keyword arguments.
+    def bind(self, arguments: Json) -> Keywords | UncheckedArguments:
+        """Check arguments, or raise `ArgumentError`, and turn them into keyword arguments.
 
-        What would take long is left to `run`.
-
-        Raises:
-            ArgumentError: They do not fit; the message is for the caller.
+        Large ones are left to a thread.
         """
         if self._validate.is_plain(arguments):  # most of them, by the shortest way
-            return self._structure(arguments)
+            return self.structure(arguments)
         if arguments.__class__ is not dict:
             raise ArgumentError(f"The arguments must be an object, not {json_type(arguments)}.")
-        problem = self._validate.at_once(arguments)
-        if problem is TAKES_LONG:
-            return Unbound(f"tool {self.name}", partial(self._bind, arguments))
-        return self._structured(arguments, problem)
-
-    @property
-    def structure(self) -> Callable[[dict[str, Json]], Keywords]:
-        """Turns arguments that fit into the function's keyword arguments."""
-        return self._structure
+        if is_large(arguments):
+            return UncheckedArguments(f"tool {self.name}", partial(self._bind, arguments))
+        return self._bind(arguments)
 
     def with_schema(
         self,
@@ -133,126 +104,110 @@ class Tool(Handler):
         made = compile_validator(schema, inferred=True) if self.checks_arguments else self._validate
         return evolve(self, description=description, structure=structure, validate=made)
 
-    def run(
-        self,
-        keywords: Keywords | Unbound,
-        make_context: Callable[[], Context],
-        limiter: trio.CapacityLimiter | None = None,
-    ) -> Awaitable[Any]:
-        """Run the function, as every handler.
+    def renamed_fields(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        name, shown = fields["name"], fields["description"]
+        if len(name) > LONGEST_NAME:
+            raise SchemaError(
+                f"Tool name {name!r:.300} is too long: {LONGEST_NAME} characters are allowed. "
+                "Mount with a shorter prefix"
+            )
+        meta = {**published(fields["timeout"]), **(shown.meta or {})} or None
+        return {**fields, "description": evolve(shown, meta=meta)}
 
-        Returns:
-            What it returned. What would take long to convert and to check comes `Prepared`.
-        """
-        running = super().run(keywords, make_context, limiter)
-        as_it_is = self.unstructure is None and self.check_output is None
-        return running if as_it_is else self._prepare(running)
+    def failed(self, text: str) -> Answer:
+        return Result(tool_failure(text))
 
-    async def _prepare(self, running: Awaitable[Any]) -> Any:
-        value = await running
-        # Arguments that were checked in a thread have brought it here once already.
-        if isinstance(value, Prepared) or not (holds_many(value) or reads_files(value)):
-            return value
-        return await trio.to_thread.run_sync(prepare_result, self, value, abandon_on_cancel=True)
+    def refused(self, error: Refusal, revision: Revision, id: Id) -> Answer:
+        if revision.argument_errors_are_results:
+            return self.failed(sendable_text(error))
+        return super().refused(error, revision, id)
 
     def _bind(self, arguments: dict[str, Json]) -> Keywords:
-        return self._structured(arguments, self._validate(arguments))
-
-    def _structured(self, arguments: dict[str, Json], problem: str | None) -> Keywords:
+        problem = self._validate(arguments)
         if problem is not None:
             raise ArgumentError(problem)
-        return self._structure(arguments)
+        return self.structure(arguments)
+
+
+def tool_failure(text: str) -> dict[str, Json]:
+    """Make the members of the result of a tool that failed, for the model to read."""
+    return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
 def make_tool(
     function: Callable[..., Any],
     *,
     usual_timeout: float | None = None,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    input_schema: Mapping[str, Json] | None = None,
-    output_schema: Mapping[str, Json] | None = None,
-    parameters: Sequence[Parameter] | None = None,
-    annotations: ToolAnnotations | Mapping[str, Any] | None = None,
-    icons: Icons | None = None,
-    meta: Mapping[str, Json] | None = None,
-    timeout: float | None = None,
-    max_concurrent: int | None = None,
-    scopes: Sequence[str] = (),
-    task: Any = False,
-    extensions: Mapping[str, Any] = NO_EXTENSIONS,
+    **options: Unpack[ToolOptions],
 ) -> Tool:
-    """Make a tool of a function. The arguments are those of `Registry.tool`."""
+    """Make a tool of a function. The options are those of `Registry.tool`."""
+    check_names(options, ToolOptions)
     check_function(function)
-    if task is not False:
-        from trio_mcp.wire.extensions import TASKS  # few registries have extensions
-
-        extensions = {**extensions, TASKS: task}
-    name = checked_name(str(getattr(function, "__name__", "")) if name is None else name)
-    try:
-        check_timeout(timeout)
-        check_bound("max_concurrent", max_concurrent)
-        needed = scopes_of(scopes)
+    given = options.get("name")
+    name = checked_name(str(getattr(function, "__name__", "")) if given is None else given)
+    with naming(f"Tool {name!r}"):
+        parameters, most = options.get("parameters"), options.get("max_concurrent")
+        check_bound("max_concurrent", most)
         _check_parameters(parameters)
-        inferred = describe_function(
+        described = describe_function(
             function,
             context_type=Context,
             parameters=parameters,
-            input_schema=json_of("input_schema", input_schema),
+            input_schema=json_of("input_schema", options.get("input_schema")),
             result_types=RESULT_TYPES,
         )
-        check_headers(inferred.input_schema)
-        accepted = inferred.input_schema
-        returned = inferred.output_schema
-        if output_schema is not None:
-            from trio_mcp.schema.bounds import check_schema  # no start waits for the exception
-
-            returned = json_of("output_schema", output_schema) or {}
-            check_schema(returned)
-        limit = usual_timeout if timeout is None else timeout
-        shown = ToolDescription(
+        check_headers(described.input_schema)
+        returned = _output_schema(described, options.get("output_schema"))
+        handler = handler_fields(function, described, options)
+        shown = shown_fields(described, options)
+        limit = usual_timeout if handler["timeout"] is None else handler["timeout"]
+        shown["meta"] = published(limit) | (shown["meta"] or {}) or None
+        description = ToolDescription(
             name=name,
-            input_schema=accepted,
-            title=title,
-            description=inferred.description if description is None else description,
+            input_schema=described.input_schema,
             output_schema=returned,
-            annotations=annotations_of(ToolAnnotations, annotations),
-            icons=icons_of(icons),
-            meta=published(limit) | (json_of("meta", meta) or {}) or None,
+            annotations=annotations_of(ToolAnnotations, options.get("annotations")),
+            **shown,
         )
-        check_payload(shown)
-        check_schema_texts("the input schema", accepted)
+        check_payload(description)
+        check_schema_texts("the input schema", described.input_schema)
         check_schema_texts("the output schema", returned)
-    except SchemaError as error:
-        raise SchemaError(f"Tool {name!r}: {error}") from None
+    task = options.get("task", False)
+    if task is not False:
+        from trio_mcp.wire.extensions import TASKS  # few registries have extensions
+
+        handler["extensions"] = {**handler["extensions"], TASKS: task}
     return Tool(
         name=name,
-        label=f"Tool {name}",
-        function=function,
-        description=shown,
-        timeout=timeout,
-        slots=None if max_concurrent is None else Slots(max_concurrent),
-        context_parameter=inferred.context_parameter,
-        scopes=needed,
-        extensions=extensions,
-        validate=_validator(inferred.checked_schema, is_inferred=input_schema is None),
-        structure=inferred.structure,
-        unstructure=inferred.unstructure,
+        description=description,
+        slots=None if most is None else Slots(most),
+        validate=_validator(described.checked_schema, options.get("input_schema") is None),
+        structure=described.structure,
+        unstructure=described.unstructure,
         check_output=None
         if returned is None
         else _validator(
-            returned, is_inferred=output_schema is None, noun="result", shows_values=False
+            returned, options.get("output_schema") is None, noun="result", shows_values=False
         ),
-        returns_blocks=inferred.lists_results,
+        returns_blocks=described.lists_results,
+        **handler,
     )
 
 
-def _validator(schema: Mapping[str, Json], *, is_inferred: bool, **words: Any) -> Validator:
-    """Make what checks values by a schema that has been checked itself.
+def _output_schema(
+    described: FunctionSchema, given: Mapping[str, Json] | None
+) -> dict[str, Json] | None:
+    if given is None:
+        return described.output_schema
+    from trio_mcp.schema.bounds import check_schema  # no start waits for the exception
 
-    One that was written by hand is compiled at once: that may find something wrong with it.
-    """
+    schema = json_of("output_schema", given) or {}
+    check_schema(schema)
+    return schema
+
+
+def _validator(schema: Mapping[str, Json], is_inferred: bool, **words: Any) -> Validator:
+    """Make a validator. A schema written by hand is compiled at once: that may find a mistake."""
     validator = compile_validator(schema, inferred=True, **words)
     if not is_inferred:
         validator.compile()
@@ -260,16 +215,12 @@ def _validator(schema: Mapping[str, Json], *, is_inferred: bool, **words: Any) -
 
 
 def published(timeout: float | None) -> dict[str, Json]:
-    """Return what tells clients how long a call may take, where that is not for `Limits` to say."""
+    """Return the `_meta` that says how long a call may take, where `Limits` does not say so."""
     return {} if timeout is None or timeout == inf else {META_TIMEOUT: timeout}
 
 
 def checked_name(name: Any) -> str:
-    """Return the name of a tool.
-
-    Raises:
-        SchemaError: No tool can have it.
-    """
+    """Return the name of a tool, or raise `SchemaError` if none can have it."""
     if isinstance(name, str) and len(name) <= LONGEST_NAME and NAME_CHARACTERS.fullmatch(name):
         return name
     raise SchemaError(
@@ -285,17 +236,13 @@ def _check_parameters(parameters: Any) -> None:
     from trio_mcp.schema.parameters import Parameter  # many classes, which few tools need
 
     is_list = isinstance(parameters, Sequence) and not isinstance(parameters, str)
-    if is_list and all(isinstance(each, Parameter) for each in parameters):
+    if is_list and all(isinstance(parameter, Parameter) for parameter in parameters):
         return
     raise SchemaError(f"parameters must be a list of Parameter(…), not {safe_repr(parameters)}")
 
 
 def check_headers(input_schema: Json) -> None:
-    """Refuse marks for HTTP headers that would make clients leave the tool out.
-
-    Raises:
-        SchemaError: There are such.
-    """
+    """Raise `SchemaError` for marks for HTTP headers that make clients leave the tool out."""
     try:
         mirrored_parameters(input_schema)
     except ValueError as error:

@@ -13,6 +13,7 @@ from attrs import evolve, field, frozen
 
 from trio_mcp.public import public
 from trio_mcp.registry.checks import annotations_of, check_json, check_payload, is_text, json_of
+from trio_mcp.registry.describing import naming
 from trio_mcp.registry.handlers import Keywords
 from trio_mcp.registry.tools import Tool, checked_name
 from trio_mcp.schema import ArgumentError, Problem, SchemaError, compile_validator
@@ -52,11 +53,7 @@ class ArgumentTransform:
     default: Json = _UNSET
 
     def check(self, argument: str) -> None:
-        """Make sure that it makes sense.
-
-        Raises:
-            SchemaError: It does not.
-        """
+        """Raise `SchemaError` unless it makes sense."""
         if self.is_fixed and (self.has_default or self.name is not None):
             raise SchemaError(
                 f"argument {argument!r:.100} is fixed, so it has no name and no default"
@@ -127,12 +124,8 @@ class Transform:
     arguments: Mapping[str, ArgumentTransform] = field(factory=dict)
 
     def check(self, what: str, kind: str) -> None:
-        """Make sure that it can be applied to something of a kind, as far as that can be seen.
-
-        Raises:
-            SchemaError: It cannot; the message names what it is for.
-        """
-        try:
+        """Raise `SchemaError` if it can be seen that it does not apply to an entry of a kind."""
+        with naming(what):
             if kind == "tool" and self.name is not None:
                 checked_name(self.name)
             if not isinstance(self.arguments, Mapping):
@@ -147,8 +140,6 @@ class Transform:
                         f"argument {name!r:.100} needs an ArgumentTransform, not {safe_repr(each)}"
                     )
                 each.check(name)
-        except SchemaError as error:
-            raise SchemaError(f"{what}: {error}") from None
 
     def shown(self, description: Any, renamed: bool = True) -> Any:
         """Return a description as it appears."""
@@ -166,21 +157,26 @@ class Transform:
         return made
 
 
-def transformed_tool(tool: Tool, transform: Transform) -> Tool:
-    """Return a tool as it appears, but for its name, which is its place's to give.
+def transformed(item: Any, transform: Transform) -> Any:
+    """Return an entry as it appears, but for the name that its mount gives it.
 
     Raises:
-        SchemaError: It has no such argument, or its schema does not allow that.
+        SchemaError: It cannot appear so.
     """
-    try:
+    if isinstance(item, Tool):
+        return _transformed_tool(item, transform)
+    renamed = item.kind == "resource"  # what names it in lists is not what it is asked for by
+    return evolve(item, description=transform.shown(item.description, renamed=renamed))
+
+
+def _transformed_tool(tool: Tool, transform: Transform) -> Tool:
+    with naming(f"Tool {tool.name!r:.200}"):
         shown = transform.shown(tool.description, renamed=False)
         if not transform.arguments:
             return evolve(tool, description=shown)
         schema = _rearranged_schema(tool, transform.arguments)
         structure = _Rearranged(tool.structure, transform.arguments)
         return tool.with_schema(evolve(shown, input_schema=schema), structure)
-    except SchemaError as error:
-        raise SchemaError(f"Tool {tool.name!r:.200}: {error}") from None
 
 
 def _rearranged_schema(tool: Tool, changes: Mapping[str, ArgumentTransform]) -> dict[str, Json]:
@@ -195,7 +191,7 @@ def _rearranged_schema(tool: Tool, changes: Mapping[str, ArgumentTransform]) -> 
     made: dict[str, Json] = {}
     for name, property_ in properties.items():
         change = changes.get(name, _AS_IT_IS)
-        for value in [each for each in (change.value, change.default) if each is not _UNSET]:
+        for value in [given for given in (change.value, change.default) if given is not _UNSET]:
             _check_value(tool, schema, name, property_, value)
         if change.is_fixed:
             continue
@@ -205,7 +201,7 @@ def _rearranged_schema(tool: Tool, changes: Mapping[str, ArgumentTransform]) -> 
         made[new] = _rewritten(property_, change)
     schema["properties"] = made
     if "required" in schema:
-        names = (changes.get(each, _AS_IT_IS) for each in required)
+        names = (changes.get(name, _AS_IT_IS) for name in required)
         schema["required"] = [
             each if change.name is None else change.name
             for each, change in zip(required, names, strict=True)
@@ -231,7 +227,7 @@ def _rewritten(property_: Json, change: ArgumentTransform) -> Json:
 
 
 def _check_rearrangeable(schema: Mapping[str, Json], moved: list[str]) -> None:
-    """Make sure that nothing else in a schema speaks of arguments that get other names, or none."""
+    """Refuse schemas in which anything else speaks of arguments that are renamed or fixed."""
     if not moved:
         return
     others = sorted(schema.keys() - _REARRANGED)
@@ -277,11 +273,6 @@ class _Rearranged:
         self._defaults = {name: each.default for name, each in changes.items() if each.has_default}
 
     def __call__(self, arguments: dict[str, Json]) -> Keywords:
-        """Make them, and what the tool's function gets of them.
-
-        Raises:
-            ArgumentError: One of them is not shown.
-        """
         for name in self._gone & arguments.keys():
             text = f"There is no argument '{name:.100}'{did_you_mean(name, self._names)}."
             raise ArgumentError(Problem(text, name))
@@ -296,7 +287,7 @@ class _Rearranged:
             raise self._renamed(error) from None
 
     def _renamed(self, error: ArgumentError) -> ArgumentError:
-        """Tell the caller of the argument by the name that it knows."""
+        """Name the argument as the caller knows it."""
         for name, own in self._names.items():
             if own == error.argument:
                 return ArgumentError(Problem(str(error).replace(f"'{own}'", f"'{name}'", 1), name))

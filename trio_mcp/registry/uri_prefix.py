@@ -54,15 +54,10 @@ def remove_prefix(prefix: str | None, uri: str) -> str | None:
 
 
 def translated(result: dict[str, Json], uri: Translate) -> dict[str, Json]:
-    """Return a result with other URIs of resources, wherever it names them.
-
-    Args:
-        result: The members of a result of any method.
-        uri: Makes a URI of a URI.
-    """
+    """Return a result of any method with other URIs of resources, wherever it names them."""
     for key, translate in _PLACES.items():
         if isinstance(result.get(key), list):
-            result = {**result, key: [translate(each, uri) for each in result[key]]}
+            result = {**result, key: [translate(piece, uri) for piece in result[key]]}
     return result
 
 

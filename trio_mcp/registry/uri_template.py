@@ -1,61 +1,53 @@
 """URI templates (RFC 6570), read backwards: from a URI to the values of the variables.
 
-The RFC says how a template and values make a URI, and leaves the way back to others. Here a URI
-matches if expanding the template can give it, and the values are those that do. Where several
-would, a fixed rule decides (see `UriTemplate`); templates that leave nothing to go by are refused
-when they are parsed, with a word on how to write them instead.
+The RFC says how a template and values make a URI, and leaves the way back to others. Here a
+template is one regular expression, compiled when a URI first comes near it. Of the RFC there is
+what has one way back; the rest is refused when the template is read.
 
-Parsing turns a template into the groups and pieces of `uri_search`, which does the work.
+**Time.** However a URI is made, matching is linear in its length: no expression has two ways to
+take the same text. A value after some text that the value before it could hold as well does not
+hold that text, and a value with slashes begins where only one place is possible; all before it is
+an atomic group, which is not tried in another way once it has matched.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, lru_cache, partial
 from typing import Final, NoReturn
+from urllib.parse import quote, unquote_to_bytes
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
-from trio_mcp.registry.uri_search import (
-    LONGEST_URI,
-    PARAMETERS,
-    QUERY,
-    RESERVED,
-    UNRESERVED,
-    Group,
-    Piece,
-    Values,
-    one_value,
-    pairs,
-    read_uri,
-    search,
-    segments,
-)
-from trio_mcp.schema.sentences import cut
+from trio_mcp.schema.sentences import shorten
+from trio_mcp.wire.errors import SchemaError
 
-__all__ = ["UriTemplate"]
+LONGEST_URI: Final = 8192
+"""Bytes in the longest URI that is looked at."""
+
+Values = dict[str, str | list[str]]
+
+_Reader = Callable[[str], Values | None]
+"""Turns what a group of the expression has matched into variables; `None` if it cannot be them."""
 
 
 @frozen
 class UriTemplate:
     """A URI template to match URIs against.
 
-    All operators of RFC 6570 are there: `{x}`, `{+path}`, `{#part}`, `{.suffix}`, `{/segment}`,
-    `{;parameter}`, `{?query}` and `{&more}`, with several variables each, and lists with
-    `{/rest*}`, `{?tag*}`, `{&tag*}` and `{;tag*}`. `{x:3}` is not: the rest of the value is gone.
+    It is made of text and of `{x}`, `{+path}`, `{/segment}`, `{/rest*}`, `{?query}`, `{&more}` and
+    `{#fragment}`; all but the last may have several variables, and lists are `{/rest*}`, `{?tag*}`
+    and `{&tag*}`.
 
-    - `{x}` and `{+x}` take one character at least: nothing would be the same as no value. All
-      others may be left out altogether, and then are not among the values. Of several variables
-      in one expression the last ones may be missing; those of `{?…}`, `{&…}` and `{;…}` are told
-      by their names, in any order. Other names do not match.
+    - `{x}` and `{+x}` take one character at least. All others may be left out altogether, and then
+      are not among the values. `{/…}` ends a path. The variables of `{?…}` and `{&…}` are known
+      by their names, in any order; other names do not match.
     - `{x}` holds no reserved character (`/`, `:`, `@` …) unless it is encoded, `{+x}` any. But a
-      `?` begins the query and a `#` the fragment wherever the template has one, and likewise
-      `{;…}` and `{&…}` begin at the first `;` and `&`. Values in a query may hold what ends none
-      of them: `at=10:30` is as good as `at=10%3A30`.
-    - Where values could be told apart in more than one way, everything optional is rather there
-      than not, and then the later variable is the shorter one: from `a.tar.gz`, `{name}.{suffix}`
-      takes `a.tar` and `gz`.
+      `?` begins the query and a `#` the fragment wherever the template has one. Values in a query
+      may hold what ends none of them: `at=10:30` is as good as `at=10%3A30`.
+    - Where the text between two values could belong to the first one, the second one does not hold
+      it: from `a.tar.gz`, `{name}.{suffix}` takes `a.tar` and `gz`.
 
     Attributes:
         text: The template.
@@ -64,16 +56,16 @@ class UriTemplate:
 
     text: str
     variables: tuple[str, ...]
-    _scheme: int = field(repr=False, eq=False)  # the length of "scheme:", or 0
-    _prefix: str = field(repr=False, eq=False)  # what comes before all groups
-    _groups: tuple[Group, ...] = field(repr=False, eq=False)
+    _begin: str = field(repr=False, eq=False)  # the text before all variables, in lower case
+    _expression: str = field(repr=False, eq=False)
+    _readers: tuple[_Reader, ...] = field(repr=False, eq=False)  # one for each of its groups
 
     @classmethod
     def parse(cls, text: str) -> UriTemplate:
         """Read a template.
 
         Raises:
-            ValueError: It is no template, or cannot be read backwards; the message says where
+            SchemaError: It is no template, or cannot be read backwards; the message says where
                 and what to write instead.
 
         Example:
@@ -81,29 +73,43 @@ class UriTemplate:
             ('year', 'title', 'draft')
         """
         if len(text) > LONGEST_URI:
-            raise ValueError(
+            raise SchemaError(
                 f"a URI template has {LONGEST_URI} characters at most, not {len(text)}; "
                 "no URI that is longer is looked at"
             )
-        parts = list(_parts(text))
-        names = _names(text, parts)
-        _check_rows(text, parts)
-        _check_ends(text, parts)
-        _check_once(text, parts)
-        groups = [_group(part, parts[index + 1 :]) for index, part in enumerate(parts)]
-        prefix = groups.pop(0).pieces[0].lead if isinstance(parts[0], _Literal) else ""
-        scheme = _SCHEME.match(prefix)
-        if scheme:
-            prefix = prefix[: scheme.end()].lower() + prefix[scheme.end() :]
-        return cls(text, names, scheme.end() if scheme else 0, prefix, tuple(groups))
+        writer = _Writer()
+        try:
+            parts = list(_parts(text))
+            names = _names(parts)
+            _check_order(parts)
+            for index, part in enumerate(parts):
+                writer.add(part, parts[index + 1 :])
+        except _Mistake as mistake:
+            at, reason = mistake.args
+            what = f"the URI template {shorten(text)} is wrong at character {at}: {reason}"
+            raise SchemaError(what) from None
+        if not names:
+            raise SchemaError(
+                f"the URI template {shorten(text)} has no variables; "
+                "write some as {name}, or use it as a URI, without a template"
+            )
+        writer.end()
+        begin = parts[0].text.lower() if isinstance(parts[0], _Literal) else ""
+        return cls(text, names, begin, "".join(writer.pieces), tuple(writer.readers))
+
+    @classmethod
+    def parse_or_ignore(cls, text: str) -> UriTemplate:
+        """Read a template; make one without variables, which matches no URI, if that fails."""
+        try:
+            return cls.parse(text)
+        except SchemaError:
+            return cls(text, (), "", "(?!)", ())
 
     def match(self, uri: str) -> Values | None:
         """The values with which the template makes this URI.
 
         Text outside of variables must be the same, apart from the case of the scheme and of the
         digits of escapes. Letters beyond ASCII may stand in the URI as they are.
-
-        The time that it takes is bounded by the length of the template times that of the URI.
 
         Returns:
             The values that are there, decoded: strings, and lists of strings for variables with
@@ -116,19 +122,86 @@ class UriTemplate:
             {'year': '2024', 'title': 'a b'}
         """
         text = read_uri(uri)
-        if text is None:
+        if text is None or text[: len(self._begin)].lower() != self._begin:
             return None
-        if self._scheme:
-            text = text[: self._scheme].lower() + text[self._scheme :]
-        if not text.startswith(self._prefix):
+        match = self._compiled.fullmatch(text)
+        if match is None:
             return None
-        found = search(self._groups, text, len(self._prefix))
-        if found is None:
-            return None
+        found: Values = {}
+        for read, run in zip(self._readers, match.groups(), strict=True):
+            values = {} if run is None else read(run)
+            if values is None:
+                return None
+            found |= values
         return {name: found[name] for name in self.variables if name in found}
 
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(self._expression, re.DOTALL)
 
-# Parts ----------------------------------------------------------------------------------------
+
+# URIs -----------------------------------------------------------------------------------------
+
+_ESCAPED: Final = 0xE000  # the byte XY of %XY is the character 0xE000 + XY, which has no case
+_ASCII: Final = r"A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;="
+_WELL_FORMED: Final = re.compile(rf"(?:[{_ASCII}]++|%[0-9A-Fa-f]{{2}})*+")
+_ESCAPE: Final = re.compile(r"%(..)")
+_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
+
+
+def read_uri(uri: str) -> str | None:
+    """A URI with one character for each escape; `None` if it is none, or too long.
+
+    So no escape is cut in the middle, and `%2f` is the same as `%2F`. Letters beyond ASCII are
+    taken for their percent-encoded UTF-8, as in an IRI (RFC 3987). What is encoded must be UTF-8
+    as well, all in all, and must not hold NUL.
+    """
+    return _read(uri) if len(uri) <= LONGEST_URI else None
+
+
+@lru_cache(maxsize=4)
+def _read(uri: str) -> str | None:  # all templates are asked for the same URI
+    if not uri.isascii():
+        try:
+            uri = _BEYOND_ASCII.sub(lambda letters: quote(letters[0]), uri)
+        except UnicodeEncodeError:  # half a surrogate pair
+            return None
+    if len(uri) > LONGEST_URI or not _WELL_FORMED.fullmatch(uri):
+        return None
+    if "%" not in uri:
+        return uri
+    try:
+        if "\0" in unquote_to_bytes(uri).decode():
+            return None
+    except UnicodeDecodeError:
+        return None
+    return _ESCAPE.sub(lambda escape: chr(_ESCAPED + int(escape[1], 16)), uri)
+
+
+def _decode(run: str) -> str:
+    return run if run.isascii() else bytes(ord(letter) & 0xFF for letter in run).decode()
+
+
+def _one_value(name: str, run: str) -> Values:
+    return {name: _decode(run)}
+
+
+def _segments(name: str, run: str) -> Values:
+    return {name: [_decode(segment) for segment in run.split("/")]}
+
+
+def _pairs(lists: Mapping[str, bool], run: str) -> Values | None:
+    """Pairs `name=value` of a query, in any order; only lists may have several of a name."""
+    found: dict[str, list[str]] = {}
+    for pair in run.split("&"):
+        name, _, value = pair.partition("=")
+        if name not in lists or (name in found and not lists[name]):
+            return None
+        found.setdefault(name, []).append(_decode(value))
+    return {name: values if lists[name] else values[0] for name, values in found.items()}
+
+
+# The parts of a template ----------------------------------------------------------------------
 
 
 @frozen
@@ -146,18 +219,18 @@ class _Expression:
 
 _Part = _Literal | _Expression
 
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _PART: Final = re.compile(r"\{([^{}]*)\}|([^{}]+)|[{}]")
-_GOOD_LITERAL: Final = re.compile(
-    r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|[^\x00-\x7f]|%[0-9A-Fa-f]{2})*+"
-)
+_GOOD_LITERAL: Final = re.compile(rf"(?:[{_ASCII}]|[^\x00-\x7f]|%[0-9A-Fa-f]{{2}})*+")
 _NAME: Final = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
-_OPERATORS: Final = "+#./;?&"
-_LIST_OPERATORS: Final = ("/", ";", "?", "&")
+_RFC_OPERATORS: Final = frozenset("+#./;?&=,!@|")
+_POSSIBLE: Final = (
+    "a template can have {x}, {+x} for a value with slashes, {/x} and the list {/x*} at the end of "
+    "the path, {?a,b}, {&a,b} and {#x}"
+)
 
 
-def _refuse(text: str, at: int, reason: str) -> NoReturn:
-    raise ValueError(f"the URI template {cut(text)} is wrong at character {at}: {reason}")
+class _Mistake(Exception):
+    """In a template: where, counted from 1, and what is wrong."""
 
 
 def _parts(text: str) -> Iterator[_Part]:
@@ -165,217 +238,194 @@ def _parts(text: str) -> Iterator[_Part]:
         at = part.start() + 1
         expression, literal = part.groups()
         if literal is not None:
-            yield _literal(text, at, literal)
+            yield _literal(at, literal)
         elif expression is not None:
-            yield _expression(text, at, expression)
+            yield _expression(at, expression)
         else:
-            _refuse(
-                text,
+            raise _Mistake(
                 at,
                 f"this {part[0]} has no counterpart; variables are written {{name}}, and braces "
                 "that mean themselves %7B and %7D",
             )
 
 
-def _literal(text: str, at: int, literal: str) -> _Literal:
+def _literal(at: int, literal: str) -> _Literal:
     good = _GOOD_LITERAL.match(literal)
     end = good.end() if good else 0
     if end < len(literal):
-        _refuse(text, at + end, f"{literal[end]!r} cannot stand in a URI; percent-encode it")
+        raise _Mistake(at + end, f"{literal[end]!r} cannot stand in a URI; percent-encode it")
     read = read_uri(literal)
     if read is None:
-        _refuse(
-            text,
+        raise _Mistake(
             at,
             "what is percent-encoded here is no UTF-8, NUL, or too long, and never matches",
         )
     return _Literal(at, read)
 
 
-def _expression(text: str, at: int, body: str) -> _Expression:
-    if not body:
-        _refuse(text, at, "{} names no variable; write {name}")
-    if body[0] in "=,!@|":
-        _refuse(text, at, f"RFC 6570 gives the operator {body[0]!r} no meaning; leave it out")
-    operator = body[0] if body[0] in _OPERATORS else ""
+def _expression(at: int, body: str) -> _Expression:
+    operator = body[:1] if body[:1] in _RFC_OPERATORS else ""
     lists: dict[str, bool] = {}
     for variable in body[len(operator) :].split(","):
         name = variable.removesuffix("*")
         exploded = name != variable
-        if ":" in name:
-            _refuse(
-                text,
-                at,
-                f"{{{body}}} keeps only the beginning of a value, and the rest cannot be found "
-                f"again; write {{{operator}{name.partition(':')[0]}}}",
-            )
+        is_list = exploded and operator in ("/", "?", "&")
+        if operator not in _OPERATORS or ":" in name or exploded != is_list:
+            raise _Mistake(at, f"{{{body}}} has no one way back; {_POSSIBLE}")
         if not _NAME.fullmatch(name):
-            _refuse(
-                text,
+            raise _Mistake(
                 at,
-                f"{cut(name)} is no name for a variable; use letters from A to Z, digits and _, "
-                "with dots in between, and commas between names",
+                f"{shorten(name)} is no name for a variable; use letters from A to Z, digits and "
+                "_, with dots in between, as in {name}, and commas between names",
             )
         if name in lists:
-            _refuse(text, at, f"{name} occurs twice in {{{body}}}; give each variable its own name")
+            raise _Mistake(at, f"{name} occurs twice; give each variable its own name")
+        if operator == "#" and lists:
+            raise _Mistake(at, "a fragment is one value; write {#x}")
         if operator == "/" and True in lists.values():
-            _refuse(text, at, f"in {{{body}}} nothing tells where the list ends; put it last")
-        if exploded and operator not in _LIST_OPERATORS:
-            _refuse(
-                text,
-                at,
-                f"{{{body}}} is no list that can be told from a plain value; write "
-                f"{{+{name}}} for a value with slashes, or for a list {{/{name}*}}, {{?{name}*}}, "
-                f"{{&{name}*}} or {{;{name}*}}",
-            )
+            raise _Mistake(at, f"in {{{body}}} nothing tells where the list ends; put it last")
         lists[name] = exploded
     return _Expression(at, operator, lists)
 
 
-def _names(text: str, parts: Iterable[_Part]) -> tuple[str, ...]:
+def _names(parts: Iterable[_Part]) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for part in parts:
         if isinstance(part, _Literal):
             continue
         for name in part.lists:
             if name in names:
-                _refuse(text, part.at, f"{name} occurs twice; give each variable its own name")
+                raise _Mistake(part.at, f"{name} occurs twice; give each variable its own name")
             names[name] = None
-    if not names:
-        raise ValueError(
-            f"the URI template {cut(text)} has no variables; "
-            "write some as {name}, or use it as a URI, without a template"
-        )
     return tuple(names)
 
 
-# What cannot be read backwards ----------------------------------------------------------------
+_OPERATORS: Final[Mapping[str, tuple[str | None, str]]] = {
+    "": (None, ""),
+    "+": (None, ""),
+    "/": ("?#", "only a query or a fragment can follow; put it at the end of the path"),
+    "?": ("#", "only a fragment can follow; put all variables of the query into it"),
+    "&": ("#", "only a fragment can follow; put all variables of the query into it"),
+    "#": ("", "nothing can follow; put it last"),
+}
+"""The operators that can be read backwards: with what the next part begins, and that in words."""
 
 
-def _check_rows(text: str, parts: Iterable[_Part]) -> None:
-    """Refuse rows of expressions, with no text between them, that nothing keeps apart."""
-    row: dict[str, str] = {}  # their operators, with the last variable of each
+def _check_order(parts: Iterable[_Part]) -> None:
+    before, ends, advice, query = "", None, "", False
     for part in parts:
+        mark = part.text[0] if isinstance(part, _Literal) else part.operator
+        if ends is not None and mark not in tuple(ends):
+            raise _Mistake(part.at, f"after {{{before}…}} {advice}")
         if isinstance(part, _Literal):
-            row = {}
+            ends, query = None, query or "?" in part.text
             continue
-        names = list(part.lists)
-        rival = None
-        if row and part.operator in ("", "+"):
-            rival = next(reversed(row.values()))
-        elif part.operator in row:
-            rival = row[part.operator]
-        elif "+" in row and part.operator == "/" and part.lists[names[-1]]:
-            rival = row["+"]
-        if rival:
-            _refuse(
-                text,
-                part.at,
-                f"nothing tells where {rival} ends and {names[0]} begins; put some text between "
-                f"them, or join them as in {{{part.operator}a,b}}",
-            )
-        row[part.operator] = names[-1]
+        if mark == "?" and query:
+            raise _Mistake(part.at, "the query has begun already; go on with {&…}")
+        before = mark
+        ends, advice = _OPERATORS[mark]
 
 
-def _check_ends(text: str, parts: Sequence[_Part]) -> None:
-    """Refuse what would be taken for a part of the expression before."""
-    for index, part in enumerate(parts):
-        if isinstance(part, _Literal) or part.operator not in _ENDS:
-            continue
-        ends, advice = _ENDS[part.operator]
-        for later in parts[index + 1 :]:
-            mark = later.text[0] if isinstance(later, _Literal) else later.operator
-            if mark not in ends:
-                _refuse(text, later.at, f"after {{{part.operator}…}} {advice}")
-            if isinstance(later, _Literal):
-                break
+# The expression -------------------------------------------------------------------------------
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_RESERVED: Final = ":/?#[]@!$&'()*+,;="
 
 
-def _check_once(text: str, parts: Iterable[_Part]) -> None:
-    """Refuse a second beginning of the query or of the parameters."""
+def _other_than(characters: str) -> str:
+    return f"[^{re.escape(characters)}]" if characters else "."
+
+
+def _begun_by(later: Iterable[_Part]) -> str:
+    """Return the marks of query and fragment that a value with slashes leaves to later parts."""
     begun: set[str] = set()
-    for part in parts:
-        if isinstance(part, _Literal):
-            begun.update({"?"}.intersection(part.text))
-        elif part.operator in begun:
-            _refuse(text, part.at, _BEGUN[part.operator])
-        else:
-            begun.update(_BEGUN.keys() & {part.operator})
-
-
-_TO_THE_FRAGMENT: Final = (
-    {"#"},
-    "nothing but a fragment can follow; put other text and variables before it, and all variables "
-    "of the query into it",
-)
-_ENDS: Final = {
-    "#": (set[str](), "nothing can follow; put it last"),
-    "?": _TO_THE_FRAGMENT,
-    "&": _TO_THE_FRAGMENT,
-    ";": (set("/?#&:@!$'()*+[]"), "nothing tells where this begins; put a / between them"),
-}
-_BEGUN: Final = {
-    "?": "the query has begun already; go on with {&…}",
-    ";": "{;…} can stand in one place only; put all its variables there",
-}
-
-
-# Groups ---------------------------------------------------------------------------------------
-
-
-@frozen
-class _Values:
-    """How the values of an expression are written that are not told by their names."""
-
-    lead: str
-    between: str
-    all_reserved: bool
-    """Whether they may hold what is reserved, but for what begins a later part."""
-    optional: bool
-
-
-_UNNAMED: Final = {
-    "": _Values("", ",", all_reserved=False, optional=False),
-    "+": _Values("", ",", all_reserved=True, optional=False),
-    "#": _Values("#", ",", all_reserved=True, optional=True),
-    ".": _Values(".", ".", all_reserved=False, optional=True),
-    "/": _Values("/", "/", all_reserved=False, optional=True),
-}
-
-_NAMED: Final = {";": (";", PARAMETERS), "?": ("&", QUERY), "&": ("&", QUERY)}
-"""What stands between values that are told by their names, and their alphabet."""
-
-
-def _group(part: _Part, later: Iterable[_Part]) -> Group:
-    if isinstance(part, _Literal):
-        return Group((Piece(part.text),))
-    if part.operator in _NAMED:
-        separator, alphabet = _NAMED[part.operator]
-        read = partial(pairs, part.lists, separator)
-        return Group((Piece(part.operator, alphabet, read=read),), optional=True)
-    values = _UNNAMED[part.operator]
-    alphabet = _all_but(later) if values.all_reserved else UNRESERVED
-    leads = [values.lead] + [values.between] * (len(part.lists) - 1)
-    pieces = tuple(
-        _piece(lead, alphabet, name, exploded, 0 if values.optional else 1)
-        for lead, (name, exploded) in zip(leads, part.lists.items(), strict=True)
-    )
-    return Group(pieces, values.optional)
-
-
-def _piece(lead: str, alphabet: str, name: str, exploded: bool, least: int) -> Piece:
-    if exploded:
-        return Piece(lead, alphabet + "/", least, partial(segments, name))
-    return Piece(lead, alphabet, least, partial(one_value, name))
-
-
-def _all_but(later: Iterable[_Part]) -> str:
-    """All characters but those that begin what comes later in the template."""
-    begin: set[str] = set()
     for part in later:
-        begin |= (
-            {"?", "#"}.intersection(part.text)
-            if isinstance(part, _Literal)
-            else {"?", "#", "&", ";"}.intersection(part.operator)
-        )
-    return "".join(each for each in RESERVED if each not in begin)
+        if isinstance(part, _Literal):
+            begun |= {"?", "#"}.intersection(part.text)
+        else:
+            begun |= {"?", "#", "&"} & {part.operator}
+    return "".join(sorted(begun))
+
+
+@define
+class _Writer:
+    """Writes the regular expression of a template, part by part."""
+
+    pieces: list[str] = field(factory=list)
+    readers: list[_Reader] = field(factory=list)
+    _literal: str = ""  # not written yet, as it depends on what follows
+    _previous: str | None = None  # the last variable
+    _taken: str = ""  # what it takes
+    _wide: bool = False  # whether it takes slashes
+    _loose: bool = False  # whether there may be several places where it begins
+
+    def add(self, part: _Part, later: Iterable[_Part]) -> None:
+        if isinstance(part, _Literal):
+            self._literal += part.text
+        elif part.operator in ("", "+"):
+            taken = _other_than(_begun_by(later) if part.operator else _RESERVED)
+            for index, name in enumerate(part.lists):
+                self._literal += "," if index else ""
+                self._value(part.at, name, taken, wide=bool(part.operator))
+        elif part.operator == "/":
+            self._path(part)
+        else:
+            self._named(part)
+
+    def end(self) -> None:
+        """Write the text that is left."""
+        if not self.pieces and (scheme := _SCHEME.match(self._literal)):
+            self.pieces.append(f"(?i:{re.escape(scheme[0])})")
+            self._literal = self._literal[scheme.end() :]
+        self.pieces.append(re.escape(self._literal))
+        self._literal = ""
+
+    def _value(self, at: int, name: str, taken: str, *, wide: bool) -> None:
+        between = self._literal
+        alone, shared = taken, False
+        if self._previous is not None:
+            shared = bool(re.fullmatch(f"{self._taken}*", between))
+            if not between:
+                self._refuse_row(at, name, "put some text between them")
+            if wide and (not self._wide if shared else self._loose):
+                self._refuse_row(at, name, "put a / between, and a + at only one")
+        if shared:  # the last place is the only one: the text does not occur behind it
+            self._loose |= self._wide
+            again = f"(?!{re.escape(between)})"
+            self.pieces.append(again.join(map(re.escape, between)))
+            self._literal = ""
+            alone = f"(?:{again}{taken})"
+        else:
+            self.end()
+        if wide and not self._loose:
+            self.pieces[:] = [f"(?>{''.join(self.pieces)})"]
+        self.pieces.append(f"({alone}+)")
+        self.readers.append(partial(_one_value, name))
+        self._previous, self._taken, self._wide = name, taken, wide
+
+    def _path(self, part: _Expression) -> None:
+        first, wide = next(iter(part.lists)), any(part.lists.values())
+        if self._wide and not self._literal:
+            self._refuse_row(part.at, first, "put some text between them")
+        if wide and (self._wide or self._loose):
+            self._refuse_row(part.at, first, "only one can take slashes")
+        self.end()
+        expression = ""
+        for exploded in reversed(part.lists.values()):
+            reserved = _RESERVED.replace("/", "") if exploded else _RESERVED
+            expression = f"(?:/({_other_than(reserved)}*+){expression})?"
+        self.pieces.append(expression)
+        for name, exploded in part.lists.items():
+            self.readers.append(partial(_segments if exploded else _one_value, name))
+
+    def _named(self, part: _Expression) -> None:
+        self.end()
+        if part.operator == "#":
+            self.pieces.append("(?:#(.*+))?")
+            self.readers.append(partial(_one_value, *part.lists))
+        else:
+            self.pieces.append(rf"(?:\{part.operator}([^#\[\]]*+))?")
+            self.readers.append(partial(_pairs, part.lists))
+
+    def _refuse_row(self, at: int, name: str, advice: str) -> NoReturn:
+        raise _Mistake(at, f"nothing tells where {self._previous} ends and {name} begins; {advice}")

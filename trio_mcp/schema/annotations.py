@@ -1,12 +1,9 @@
 """Python annotations as JSON Schema 2020-12.
 
-A `Builder` walks an annotation by tables: exact types first, then the origin of generic aliases,
-then what kind of class it is. Every class becomes a definition that is referred to; in the end
-those that are referred to once are put where they are used, so `$defs` holds only what recurs or
-is shared.
+A `Builder` walks an annotation by tables: exact types, the origin of generic aliases, the kind of
+class. Every class becomes a definition that is referred to; in the end those that are referred to
+once are put where they are used, so `$defs` holds only what recurs or is shared.
 """
-
-from __future__ import annotations
 
 import enum
 import math
@@ -29,22 +26,13 @@ from trio_mcp.schema.fields import (
     key_of,
     own_docstring,
 )
-from trio_mcp.schema.kinds import (
-    ARRAYS,
-    OBJECTS,
-    SETS,
-    alias_value,
-    annotation_text,
-    is_type_alias,
-)
+from trio_mcp.schema.keywords import check_size
+from trio_mcp.schema.kinds import ARRAYS, OBJECTS, SETS, alias_value, annotation_text, is_type_alias
 from trio_mcp.schema.models import Model, adopt, is_model, is_old_model
 from trio_mcp.schema.signatures import where
-from trio_mcp.schema.size import check_size
 from trio_mcp.schema.texts import text_type
 from trio_mcp.schema.unstructuring import unstructure
 from trio_mcp.wire.errors import SchemaError
-
-__all__ = ["Builder", "describe", "published_default", "schema_of"]
 
 _EXACT: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
@@ -67,14 +55,7 @@ _SUPPORTED = (
 
 
 def schema_of(annotation: Any) -> dict[str, Any]:
-    """Turn an annotation into a JSON Schema.
-
-    Args:
-        annotation: A type, a generic alias, `Annotated[...]`, or anything else that may stand
-            in an annotation.
-
-    Returns:
-        The schema: a new dictionary, which the caller may change.
+    """Turn an annotation into a JSON Schema, a new dictionary that the caller may change.
 
     Raises:
         SchemaError: The annotation has no counterpart in JSON.
@@ -104,7 +85,7 @@ class Builder:
         output: Whether the schemas are of what is returned.
         open_models: Whether anything goes where Pydantic decides.
 
-    `raw` says whether keywords were merged in that nobody has checked yet, and `has_models`
+    `raw` says whether keywords were merged in that have not been checked yet, and `has_models`
     whether Pydantic has a part in it.
     """
 
@@ -118,7 +99,6 @@ class Builder:
         self.raw = False
 
     def build(self, annotation: Any) -> dict[str, Any]:
-        """Return the schema of `annotation`, which may refer to definitions."""
         key = key_of(annotation)
         if key in _EXACT:
             return dict(_EXACT[key])
@@ -136,7 +116,7 @@ class Builder:
         if text is not None:
             return {"type": "string", "format": text.format}
         if is_record(annotation) or is_named_tuple(annotation):
-            words = [getattr(each, "__name__", str(each)) for each in arguments]
+            words = [getattr(argument, "__name__", str(argument)) for argument in arguments]
             name = "_".join([class_of(annotation).__name__, *words])
             return self._shared(key, name, lambda: self._record(annotation))
         if hasattr(annotation, "__supertype__"):
@@ -147,7 +127,7 @@ class Builder:
         raise Unmapped(_why_unmapped(annotation), annotation)
 
     def build_at(self, tool: str, parameter: str, annotation: Any) -> dict[str, Any]:
-        """Do the same for a parameter of a function, or for `return`, which errors name then."""
+        """Build the schema of a parameter, or of `return`, which errors name then."""
         with errors_at(f"function {tool!r}, {where(parameter)}"):
             return self.build(annotation)
 
@@ -165,11 +145,7 @@ class Builder:
         return schema
 
     def finish_within_bounds(self, tool: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """Do the same for a function; only raw keywords call for a check of everything.
-
-        Raises:
-            SchemaError: The schema is out of bounds, or not valid.
-        """
+        """Finish the schema of a function and check its bounds; raw keywords, in full."""
         self.finish(schema)
         with errors_at(f"function {tool!r}"):
             if self.raw:
@@ -183,8 +159,6 @@ class Builder:
 
                     References(schema)
         return schema
-
-    # Generic aliases ------------------------------------------------------------------------
 
     def _annotated(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
         kind, *metadata = arguments
@@ -200,30 +174,19 @@ class Builder:
             raise SchemaError(str(error)) from None
         self.raw = self.raw or raw
         if "pattern" in target and not raw:
-            from trio_mcp.schema.engine import pattern_size  # most schemas have no patterns
+            from trio_mcp.schema.patterns import pattern_size  # most schemas have no patterns
 
             pattern_size(target["pattern"])
         return schema
-
-    def _union(self, members: tuple[Any, ...]) -> dict[str, Any]:
-        return union_of([self.build(member) for member in members])
-
-    def _literal(self, values: tuple[Any, ...]) -> dict[str, Any]:
-        return self._values(
-            [each.value if isinstance(each, enum.Enum) else each for each in values]
-        )
 
     def _array(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
         items = self.build(arguments[0]) if arguments else {}
         return {"type": "array", "items": items} if items else {"type": "array"}
 
-    def _set(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
-        return {**self._array(arguments), "uniqueItems": True}
-
     def _tuple(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
         if not arguments or arguments[1:] == (...,):
             return self._array(arguments)
-        return _fixed([self.build(each) for each in arguments], len(arguments))
+        return _fixed([self.build(argument) for argument in arguments], len(arguments))
 
     def _object(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
         key, value = arguments or (str, Any)
@@ -240,11 +203,6 @@ class Builder:
             schema["additionalProperties"] = values
         return schema
 
-    def _inner(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
-        return self.build(arguments[0])
-
-    # Classes --------------------------------------------------------------------------------
-
     def _model(self, annotation: Any) -> dict[str, Any]:
         self.has_models = self.raw = True
         if self._open_models:
@@ -252,7 +210,7 @@ class Builder:
         return adopt(Model(annotation).schema(output=self._output), self._shared)
 
     def _shared(self, key: Any, name: str, build: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """A reference to the definition of `key`, which is built when it is first met."""
+        """Refer to the definition of `key`, which is built when it is first met."""
         known = self._names.get(key)
         if known is None:
             known = self._free_name(name)
@@ -265,7 +223,10 @@ class Builder:
         return reference
 
     def _free_name(self, name: str) -> str:
-        name = "".join(each if each.isalnum() else "_" for each in name).strip("_") or "_"
+        name = (
+            "".join(character if character.isalnum() else "_" for character in name).strip("_")
+            or "_"
+        )
         free, number = name, 2
         while free in self._definitions:
             free, number = f"{name}{number}", number + 1
@@ -290,16 +251,17 @@ class Builder:
 
     def _record(self, kind: Any) -> dict[str, Any]:
         docs = parse_docstring(own_docstring(class_of(kind)))
-        fields = [each for each in fields_of(kind) if each.init or self._output]
+        fields = [field for field in fields_of(kind) if field.init or self._output]
         if is_named_tuple(kind):
             return self._named_tuple(fields)
         schema: dict[str, Any] = {"type": "object"}
         if docs.description:
             schema["description"] = docs.description
         schema["properties"] = {
-            each.name: self._field(kind, each, docs.parameters.get(each.name)) for each in fields
+            field.name: self._field(kind, field, docs.parameters.get(field.name))
+            for field in fields
         }
-        required = [each.name for each in fields if each.required]
+        required = [field.name for field in fields if field.required]
         if required:
             schema["required"] = required
         return schema
@@ -307,33 +269,37 @@ class Builder:
     def _field(self, kind: Any, field: Field, written: str | None) -> dict[str, Any]:
         with errors_at(f"field {field.name!r} of {annotation_text(kind)}"):
             schema = self.build(field.annotation)
-        describe(schema, field.description or written, field.default)
+        document(schema, field.description or written, field.default)
         return schema
 
     def _named_tuple(self, fields: list[Field]) -> dict[str, Any]:
-        schemas = [self.build(each.annotation) for each in fields]
+        schemas = [self.build(field.annotation) for field in fields]
         for each, schema in zip(fields, schemas, strict=True):
-            describe(schema, f"{each.name}", NOTHING)
-        return _fixed(schemas, sum(each.required for each in fields))
+            document(schema, f"{each.name}", NOTHING)
+        return _fixed(schemas, sum(field.required for field in fields))
 
 
 _SPECIAL: dict[Any, Callable[[Builder, tuple[Any, ...]], dict[str, Any]]] = {
     typing.Annotated: Builder._annotated,
-    **dict.fromkeys(UNIONS, Builder._union),
-    typing.Literal: Builder._literal,
-    **dict.fromkeys((typing.Required, typing.NotRequired, typing.Final), Builder._inner),
+    **dict.fromkeys(UNIONS, lambda self, members: union_of(list(map(self.build, members)))),
+    typing.Literal: lambda self, values: self._values(
+        [getattr(value, "value", value) for value in values]
+    ),
+    **dict.fromkeys(
+        (typing.Required, typing.NotRequired, typing.Final),
+        lambda self, arguments: self.build(arguments[0]),
+    ),
 }
 
 _COLLECTIONS: dict[Any, Callable[[Builder, tuple[Any, ...]], dict[str, Any]]] = {
     tuple: Builder._tuple,
     **dict.fromkeys(ARRAYS, Builder._array),
-    **dict.fromkeys(SETS, Builder._set),
+    **dict.fromkeys(SETS, lambda self, items: {**self._array(items), "uniqueItems": True}),
     **dict.fromkeys(OBJECTS, Builder._object),
 }
 
 
-def describe(schema: dict[str, Any], description: str | None, default: Any) -> None:
-    """Add a description, unless there is one, and a default that JSON can carry."""
+def document(schema: dict[str, Any], description: str | None, default: Any) -> None:
     if description and "description" not in schema:
         schema["description"] = description.strip()
     default = published_default(default)
@@ -347,17 +313,17 @@ def allows_null(schema: dict[str, Any]) -> bool:
     if kind is not None:
         return kind == "null" or (isinstance(kind, list) and "null" in kind)
     if "anyOf" in schema:
-        return any(allows_null(each) for each in schema["anyOf"])
+        return any(allows_null(member) for member in schema["anyOf"])
     return "$ref" not in schema
 
 
 def union_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
     """One schema for any of several: `anyOf`, unless one of them says it all."""
-    if any(not each for each in schemas):
+    if any(not schema for schema in schemas):
         return {}
     flat: list[dict[str, Any]] = []
-    for each in schemas:
-        members = each["anyOf"] if set(each) == {"anyOf"} else [each]
+    for schema in schemas:
+        members = schema["anyOf"] if set(schema) == {"anyOf"} else [schema]
         flat.extend(member for member in members if member not in flat)
     flat.sort(key=lambda each: each == {"type": "null"})
     return flat[0] if len(flat) == 1 else {"anyOf": flat}
@@ -374,7 +340,7 @@ def _fixed(schemas: list[dict[str, Any]], required: int) -> dict[str, Any]:
 
 
 def _json_type(value: Any) -> str:
-    return next(str(_EXACT[each]["type"]) for each in type(value).__mro__ if each in _EXACT)
+    return next(str(_EXACT[kind]["type"]) for kind in type(value).__mro__ if kind in _EXACT)
 
 
 def _why_unmapped(annotation: Any) -> str:

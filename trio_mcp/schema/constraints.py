@@ -1,19 +1,13 @@
 """What stands beside a type in `Annotated`, as JSON Schema keywords.
 
 A plain string is a description, a mapping is a set of raw keywords, and a constraint object is
-recognised by its attributes (`gt`, `min_length`, ...), so that `annotated_types` and whatever
-follows its conventions work without being imported. Groups of constraints are taken apart.
-Metadata that says nothing about the value is somebody else's and is left alone; but what comes
-from a library of constraints and is not understood would be a promise that nobody keeps, and is
+recognised by its attributes (`gt`, `min_length`, ...), so `annotated_types` need not be imported.
+Other metadata is left alone; but a constraint that is not understood would not be checked, and is
 refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-
-__all__ = ["apply_metadata", "needs_pydantic"]
 
 _NUMBER, _LENGTH, _TEXT = (int, float), (int,), (str,)
 
@@ -45,19 +39,10 @@ _DEEPEST = 8
 def apply_metadata(
     schema: dict[str, Any], bounded: dict[str, Any], metadata: Iterable[Any]
 ) -> bool:
-    """Write what `metadata` says into a schema.
+    """Write the metadata of a type into its schema; return whether raw keywords were merged in.
 
-    Args:
-        schema: The schema of the annotated type; changed in place.
-        bounded: The part of it that bounds are for; mostly the same.
-        metadata: What follows the type in `Annotated`.
-
-    Returns:
-        Whether raw keywords were merged in, so that the outcome needs a full check.
-
-    Raises:
-        TypeError: A bound is no number, or a length no whole number, or it is a constraint that
-            JSON Schema does not have.
+    Bounds go to `bounded`, a part of the schema, mostly the same. A `TypeError` says that a bound
+    is no number, a length no whole number, or that JSON Schema does not have the constraint.
     """
     raw = False
     for item in _taken_apart(metadata, 0):
@@ -87,7 +72,7 @@ def _taken_apart(metadata: Iterable[Any], depth: int) -> Iterator[Any]:
 
 def needs_pydantic(metadata: Iterable[Any]) -> bool:
     """Whether there is a rule of Pydantic's that JSON Schema does not have."""
-    return any(_lost(each) for each in _taken_apart(metadata, 0) if _library_of(each) == "pydantic")
+    return any(_lost(item) for item in _taken_apart(metadata, 0) if _library_of(item) == "pydantic")
 
 
 def _apply_object(schema: dict[str, Any], bounded: dict[str, Any], item: Any) -> None:

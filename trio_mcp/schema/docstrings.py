@@ -1,18 +1,13 @@
 """What a docstring says: about the whole, and about each parameter.
 
-Most docstrings are a summary and perhaps a paragraph; those are taken as they stand. Only one
-that looks as if it held sections (Google, NumPy, Sphinx) is handed to `docstring_parser`, so that
-a server whose tools have plain docstrings never imports it.
+Only one that seems to have sections (Google, NumPy, Sphinx) is handed to `docstring_parser`, so
+that a server whose tools have plain docstrings never imports it.
 """
-
-from __future__ import annotations
 
 import inspect
 import re
 
 from attrs import Factory, frozen
-
-__all__ = ["Docs", "parse_docstring"]
 
 _SECTIONS = re.compile(
     r"^[ \t]*(?:"
@@ -33,15 +28,7 @@ class Docs:
 
 
 def parse_docstring(text: str | None) -> Docs:
-    """Take a docstring apart.
-
-    Args:
-        text: The docstring, indented as it was written, or `None`.
-
-    Returns:
-        Its description (summary and further paragraphs, without the sections) and what its
-        sections say about each parameter.
-    """
+    """Take the description and what is said of each parameter out of a docstring."""
     text = inspect.cleandoc(text).strip() if text else ""
     if not text:
         return Docs()
@@ -60,9 +47,9 @@ def _parse_sections(text: str) -> Docs:
     except docstring_parser.ParseError:
         return Docs(text)
     parameters = {
-        each.arg_name.lstrip("*"): inspect.cleandoc(each.description)
-        for each in parsed.params
-        if each.description
+        parameter.arg_name.lstrip("*"): inspect.cleandoc(parameter.description)
+        for parameter in parsed.params
+        if parameter.description
     }
     parts = ["" if bare else parsed.short_description or "", parsed.long_description or ""]
     joint = "\n\n" if parsed.blank_after_short_description else "\n"

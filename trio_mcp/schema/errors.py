@@ -1,10 +1,8 @@
 """What goes wrong in this room: a schema at registration, or an argument at a call."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
-from trio_mcp.schema.sentences import came, subject
+from trio_mcp.schema.sentences import describe, subject
 from trio_mcp.wire.errors import SchemaError
 
 
@@ -31,17 +29,11 @@ class errors_at:  # a context manager, and a third of what a generator costs
 
 
 class Problem(str):
-    """What is wrong with a value: a sentence or a few, for a person, and for programs the argument.
-
-    Args:
-        text: The sentences.
-        argument: The argument that the first of them is about; `None` if it is about all.
-    """
+    """What is wrong with a value, in sentences, and the argument that the first one is about."""
 
     argument: str | None
 
     def __new__(cls, text: str, argument: str | None = None) -> Self:
-        """Make a text that knows what it is about."""
         problem = super().__new__(cls, text)
         problem.argument = argument
         return problem
@@ -51,9 +43,6 @@ class ArgumentError(ValueError):
     """Arguments do not fit, or one that its schema accepts cannot become the annotated type.
 
     A date such as `2024-13-45` is a string, so the schema lets it pass; it is no date, though.
-
-    Args:
-        problem: A sentence for the caller: which argument, what was expected, what came.
     """
 
     def __init__(self, problem: Problem | str) -> None:
@@ -61,13 +50,8 @@ class ArgumentError(ValueError):
         self.argument = problem.argument if isinstance(problem, Problem) else None
 
 
-class Unfit(ValueError):
-    """A value that its schema accepts, and its type does not; where it stands is not known yet.
-
-    Args:
-        expected: What it must be.
-        value: What came.
-    """
+class ConversionError(ValueError):
+    """A value that its schema accepts, but not its type, which expected something else."""
 
     def __init__(self, expected: str, value: Any) -> None:
         super().__init__(expected)
@@ -75,17 +59,11 @@ class Unfit(ValueError):
         self.value = value
 
     def tell(self, noun: str, place: str) -> str:
-        """Say what is wrong with the value at a place: an 'argument', or a 'field'."""
-        return f"{subject(noun, place)} must be {self.expected}, but {came(self.value)}."
+        return f"{subject(noun, place)} must be {self.expected}, but {describe(self.value)}."
 
 
-class Within(Exception):
-    """What went wrong with a part of a value.
-
-    Args:
-        step: Which part, by name or index.
-        error: What went wrong with it.
-    """
+class AtPath(Exception):
+    """An error in a part of a value; the step is the part's name or index."""
 
     def __init__(self, step: str | int, error: Exception) -> None:
         super().__init__(step)

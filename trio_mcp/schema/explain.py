@@ -1,51 +1,46 @@
-"""Refusals as sentences for those who made the call.
+"""Refusals as sentences for the caller: where, what was expected and what came.
 
-A sentence says where, what was expected and what came. Of several reasons the first few are told,
-the outermost first.
+Of several reasons the first few are given, the outermost first.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from attrs import frozen
 
 from trio_mcp.schema.errors import Problem
-from trio_mcp.schema.refusals import NO_ALTERNATIVE, SEVERAL, Refusal
-from trio_mcp.schema.sentences import came, cut, expectation, join_path, listed, named, subject
-from trio_mcp.schema.work import Verdict
-
-__all__ = ["ErrorFormatter"]
+from trio_mcp.schema.refusals import NO_ALTERNATIVE, SEVERAL, UNKNOWN, Refusal
+from trio_mcp.schema.sentences import (
+    describe,
+    expectation,
+    join_path,
+    join_words,
+    named,
+    shorten,
+    subject,
+)
 
 _MOST_SENTENCES: Final = 3
 
 
 @frozen
 class ErrorFormatter:
-    """Speaks of values by one noun: 'argument' or 'result'."""
+    """Makes the sentences, in which values are called an 'argument' or a 'result'."""
 
     noun: str
     shows_values: bool = True
-    """Whether what came is quoted, or only its type is told."""
 
-    # About the whole -----------------------------------------------------------------------
-
-    def of_the_whole(self, verdict: Verdict) -> Problem:
-        """Say why a value is not held against its schema at all."""
+    def of_the_whole(self, reason: Exception) -> Problem:
         verb = "are" if self.noun == "argument" else "is"
-        return Problem(f"{subject(self.noun)} {verb} {_VERDICTS[verdict]}.")
+        return Problem(f"{subject(self.noun)} {verb} {reason}.")
 
     def explain(self, refusals: Iterable[Refusal]) -> Problem:
-        """Say what is wrong: up to three sentences."""
         # What is missing before what is unexpected, which may be the same, misspelt.
-        nearest = sorted(refusals, key=lambda each: (len(each.path), bool(each.names)))
+        nearest = sorted(refusals, key=_nearness)
         told = _without_echoes(nearest)
         sentences = list(dict.fromkeys(map(self._tell, told)))
         return Problem(" ".join(sentences[:_MOST_SENTENCES]), told[0].argument)
-
-    # About one reason ------------------------------------------------------------------------
 
     def _tell(self, refusal: Refusal) -> str:
         special = _SPECIAL.get(refusal.keyword)
@@ -56,9 +51,9 @@ class ErrorFormatter:
             one, many, statement, quotes = _STATEMENTS[refusal.keyword]
             is_one = refusal.path or refusal.of_name or self.noun != "argument"
             verb = one if is_one else many
-            quoted = f" ({cut(refusal.value)})" if quotes and self.shows_values else ""
+            quoted = f" ({shorten(refusal.value)})" if quotes and self.shows_values else ""
             return f"{what} {verb} {statement}{quoted}."
-        instead = came(refusal.value, is_shown=self.shows_values)
+        instead = describe(refusal.value, is_shown=self.shows_values)
         return f"{what} must {_demand(refusal)}, but {instead}."
 
     def _subject(self, refusal: Refusal) -> str:
@@ -84,7 +79,7 @@ class ErrorFormatter:
         taker = f"{join_path(path)!r}" if path else "this tool"
         if self.noun != "argument" and not path:
             taker = f"the {self.noun}"
-        names = listed(map(repr, known), ",", most=20).replace(" , ", ", ")
+        names = join_words(map(repr, known), ",", most=20).replace(" , ", ", ")
         return f"{taker} takes {names or f'no {self.noun}s'}"
 
     def _dependent(self, refusal: Refusal) -> str:
@@ -95,17 +90,8 @@ class ErrorFormatter:
             for other in others
             if other not in refusal.value
         ]
-        return f"{self._subject(refusal)}: {listed(needed, 'and')}."
+        return f"{self._subject(refusal)}: {join_words(needed, 'and')}."
 
-
-_VERDICTS: Final = {
-    Verdict.TOO_DEEP: "nested too deeply to be checked",
-    Verdict.TOO_MUCH: (
-        "too much work to check against the schema; send less, or nest it less deeply"
-    ),
-    Verdict.OUT_OF_RANGE: "not valid: a number is out of range",
-    Verdict.NO_JSON: "not JSON: something in it is of another type, or no Unicode",
-}
 
 _SPECIAL: Final[dict[str, Callable[[ErrorFormatter, Refusal], str]]] = {
     "required": ErrorFormatter._missing,
@@ -119,17 +105,26 @@ _UNEVALUATED: Final = ("holds", "hold", "more than is allowed", True)
 # The verb for one and for many, what follows it, and whether what came is quoted.
 _STATEMENTS: Final[dict[str, tuple[str, str, str, bool]]] = {
     "": ("is", "are", "not allowed", False),
+    UNKNOWN: ("does not fit", "do not fit", "the schema", True),
     NO_ALTERNATIVE: ("fits", "fit", "none of its alternatives", True),
     SEVERAL: ("fits", "fit", "more than one of its alternatives", False),
     "unevaluatedProperties": _UNEVALUATED,
     "unevaluatedItems": _UNEVALUATED,
+    "additionalItems": _UNEVALUATED,
 }
 
 
+def _nearness(refusal: Refusal) -> tuple[Any, ...]:
+    indices = [step for step in refusal.path if isinstance(step, int)]
+    return len(refusal.path), bool(refusal.names), indices
+
+
 def _without_echoes(refusals: Sequence[Refusal]) -> list[Refusal]:
-    """Without the type of a value where its choices are told, which say that as well."""
-    chosen = {each.path for each in refusals if each.keyword in ("enum", "const")}
-    return [each for each in refusals if each.keyword != "type" or each.path not in chosen]
+    """Leave out the type of a value whose choices are named, which say that as well."""
+    chosen = {refusal.path for refusal in refusals if refusal.keyword in ("enum", "const")}
+    return [
+        refusal for refusal in refusals if refusal.keyword != "type" or refusal.path not in chosen
+    ]
 
 
 def _in_brackets(schema: Any) -> str:
@@ -162,6 +157,7 @@ _BOUNDS: Final[dict[str, tuple[str, tuple[str, str] | None]]] = {
     "maxProperties": ("have at most", ("property", "properties")),
 }
 
+_TYPE: Final = ("type", "format", "contentEncoding")
 _EXPECTED: Final = {"contains": "contain", "not": "not be"}
 """Where a schema stands at the keyword."""
 
@@ -170,15 +166,12 @@ def _demand(refusal: Refusal) -> str:
     keyword, wanted = str(refusal.keyword), refusal.wanted
     if keyword in _BOUNDS:
         words, units = _BOUNDS[keyword]
-        return f"{words} {cut(wanted)}" + (f" {units[wanted != 1]}" if units else "")
+        return f"{words} {shorten(wanted)}" + (f" {units[wanted != 1]}" if units else "")
     if keyword in _EXPECTED:
         return f"{_EXPECTED[keyword]} {expectation(wanted)}"
     if keyword in ("enum", "const", "anyOf", "oneOf"):
         return f"be {expectation({keyword: wanted})}"
     if keyword == "type":
-        return f"be {expectation(_without_choices(refusal.schema))}"
+        named = {key: refusal.schema[key] for key in _TYPE if key in refusal.schema}
+        return f"be {expectation(named)}"
     return "hold no item twice" if keyword == "uniqueItems" else f"fit the schema's {keyword!r}"
-
-
-def _without_choices(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: schema[key] for key in ("type", "format", "contentEncoding") if key in schema}

@@ -1,11 +1,8 @@
 """The fields of a class that stands for a JSON object.
 
-attrs classes, dataclasses, `TypedDict` and `NamedTuple` each keep their fields in their own way;
-here they all become a list of `Field`, which is what schemas are built from, and what tells
-structuring and unstructuring which names travel.
+attrs classes, dataclasses, `TypedDict` and `NamedTuple` keep their fields each in their own way;
+here all become a list of `Field`, for schemas, structuring and unstructuring.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import inspect
@@ -20,36 +17,12 @@ from attrs import NOTHING, Factory, field, frozen
 
 from trio_mcp.wire.errors import SchemaError
 
-__all__ = [
-    "UNIONS",
-    "Field",
-    "class_of",
-    "fields_of",
-    "is_named_tuple",
-    "is_opaque",
-    "is_record",
-    "is_typed_dict",
-    "key_of",
-    "members_of",
-    "own_docstring",
-    "resolve_names",
-]
-
 UNIONS = (typing.Union, types.UnionType)
 """The origins of `Union[A, B]` and of `A | B`."""
 
 
 def resolve_names(annotation: Any, known: dict[str, Any], local: dict[str, Any]) -> Any:
-    """Replace the names within an annotation by what they stand for.
-
-    Args:
-        annotation: What may hold names.
-        known: The global names.
-        local: The local ones.
-
-    Raises:
-        NameError, AttributeError, TypeError, SyntaxError: One of them stands for nothing.
-    """
+    """Replace the names within an annotation by what they stand for."""
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
     return typing.get_type_hints(holder, known, local, include_extras=True)["it"]
 
@@ -89,7 +62,6 @@ def key_of(annotation: Any) -> Any:
 
 
 def is_typed_dict(kind: Any) -> bool:
-    """Whether `kind` is a `TypedDict` class, of `typing` or of `typing_extensions`."""
     kind = class_of(kind)
     return (
         isinstance(kind, type)
@@ -100,16 +72,12 @@ def is_typed_dict(kind: Any) -> bool:
 
 
 def is_named_tuple(kind: Any) -> bool:
-    """Whether `kind` is a `NamedTuple` class."""
     kind = class_of(kind)
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_field_defaults")
 
 
 def is_record(kind: Any) -> bool:
-    """Whether `kind` is a class whose instances are JSON objects with known fields.
-
-    It may be a generic one, with its types or without.
-    """
+    """Whether instances of a class, which may be generic, are JSON objects with known fields."""
     kind = class_of(kind)
     return is_typed_dict(kind) or (members_of(kind) is not None and not is_opaque(kind))
 
@@ -127,15 +95,11 @@ def members_of(kind: Any) -> Sequence[Any] | None:
 def is_opaque(kind: Any) -> bool:
     """Whether `kind` only looks like a record: all its fields are private, and it makes them."""
     fields = members_of(kind) or ()
-    return bool(fields) and not any(each.init or each.name[0] != "_" for each in fields)
+    return bool(fields) and not any(member.init or member.name[0] != "_" for member in fields)
 
 
 def fields_of(annotation: Any) -> list[Field]:
-    """List the fields of a class that `is_record`, with their annotations resolved.
-
-    Raises:
-        SchemaError: An annotation names something that cannot be found.
-    """
+    """List the fields of a class that `is_record`, with their annotations resolved."""
     kind = class_of(annotation)
     try:
         hints = typing.get_type_hints(kind, localns={kind.__name__: kind}, include_extras=True)
@@ -152,26 +116,20 @@ def fields_of(annotation: Any) -> list[Field]:
     return _named_tuple_fields(kind, hints) if is_named_tuple(kind) else _class_fields(kind, hints)
 
 
-# Generic classes ----------------------------------------------------------------------------
-
-
-def _with_usual_types(kind: Any) -> Any:
-    """A generic class that stands without types, with those that it has if nobody says so."""
-    variables = getattr(kind, "__parameters__", ()) if isinstance(kind, type) else ()
-    return kind[tuple(map(_usual_type, variables))] if variables else kind
-
-
 def _types_of(annotation: Any, name: str) -> dict[Any, Any]:
     """What type variables stand for in the class that a field comes from."""
     kind = class_of(annotation)
     variables = getattr(kind, "__parameters__", ())
-    types = dict(zip(variables, typing.get_args(_with_usual_types(annotation)), strict=False))
+    given = typing.get_args(annotation)
+    if annotation is kind:  # generic, without types
+        given = tuple(map(_usual_type, variables))
+    types = dict(zip(variables, given, strict=False))
     # A TypedDict also has the annotations that it inherits.
     own = {} if is_typed_dict(kind) else vars(kind).get("__annotations__", {})
     if name not in own:
         for base in vars(kind).get("__orig_bases__", kind.__bases__):
             inherited = getattr(class_of(base), "__mro__", ())  # `TypedDict` is a function
-            if any(name in vars(each).get("__annotations__", {}) for each in inherited):
+            if any(name in vars(ancestor).get("__annotations__", {}) for ancestor in inherited):
                 return _types_of(_with_types(base, types), name)
     return types
 
@@ -182,7 +140,7 @@ def _with_types(annotation: Any, types: Mapping[Any, Any]) -> Any:
     variables = getattr(annotation, "__parameters__", ())
     if not variables or isinstance(annotation, type):
         return annotation
-    return annotation[tuple(types.get(each, Any) for each in variables)]
+    return annotation[tuple(types.get(variable, Any) for variable in variables)]
 
 
 def _usual_type(variable: Any) -> Any:
@@ -193,23 +151,20 @@ def _usual_type(variable: Any) -> Any:
     return variable.__bound__ or Any
 
 
-# Kinds of classes ---------------------------------------------------------------------------
-
-
 def _class_fields(kind: Any, hints: dict[str, Any]) -> list[Field]:
     fields = []
-    for each in members_of(kind) or ():
-        has_default = each.default is not NOTHING and each.default is not MISSING
-        is_made = isinstance(each.default, Factory)  # type: ignore[arg-type]
+    for member in members_of(kind) or ():
+        has_default = member.default is not NOTHING and member.default is not MISSING
+        is_made = isinstance(member.default, Factory)  # type: ignore[arg-type]
         fields.append(
             Field(
-                name=each.name,
-                annotation=hints.get(each.name, Any if each.type is None else each.type),
-                required=not has_default and getattr(each, "default_factory", MISSING) is MISSING,
-                default=each.default if has_default and not is_made else NOTHING,
-                description=each.metadata.get("description"),
-                init=each.init,
-                keyword=getattr(each, "alias", None) or each.name,
+                name=member.name,
+                annotation=hints.get(member.name, Any if member.type is None else member.type),
+                required=not has_default and getattr(member, "default_factory", MISSING) is MISSING,
+                default=member.default if has_default and not is_made else NOTHING,
+                description=member.metadata.get("description"),
+                init=member.init,
+                keyword=getattr(member, "alias", None) or member.name,
             )
         )
     return fields
@@ -236,7 +191,7 @@ def _named_tuple_fields(kind: Any, hints: dict[str, Any]) -> list[Field]:
 
 
 def own_docstring(kind: type) -> str | None:
-    """The docstring that somebody wrote for the class, not one that was generated."""
+    """The docstring that the author wrote for the class, not one that was generated."""
     text = kind.__dict__.get("__doc__")
     if not isinstance(text, str) or not text.strip():
         return None

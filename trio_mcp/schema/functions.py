@@ -9,59 +9,48 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import NOTHING, frozen
 
-from trio_mcp.schema.annotations import Builder, describe
-from trio_mcp.schema.defaults import check_defaults
+from trio_mcp.schema.annotations import Builder, document, published_default
 from trio_mcp.schema.docstrings import Docs, parse_docstring
+from trio_mcp.schema.kinds import annotation_text, bare
+from trio_mcp.schema.plain import fits_at_sight
 from trio_mcp.schema.returns import describe_return
-from trio_mcp.schema.signatures import (
-    Hints,
-    Taken,
-    check_function,
-    docstring_of,
-    name_of,
-    taken_by,
-)
+from trio_mcp.schema.signatures import Hints, Taken, check_function, docstring_of, name_of, taken_by
 from trio_mcp.schema.structuring import structure_arguments
+from trio_mcp.schema.validate import compile_validator
 from trio_mcp.wire.errors import SchemaError
 
 if TYPE_CHECKING:
     from trio_mcp.schema.parameters import Parameter
 
-__all__ = ["FunctionSchema", "describe_function"]
-
 
 @frozen(eq=False, repr=False)
 class FunctionSchema:
-    """What a function looks like from outside, and how values cross its border."""
+    """What a function looks like from outside, and how values cross its border.
+
+    Args:
+        name: The function's own name.
+        description: Its docstring, without the sections about parameters, results and errors.
+        input_schema: The schema of its arguments: always an object.
+        checked_schema: What arguments are held against: the same, but anything goes where
+            Pydantic decides.
+        output_schema: The schema of its result; `None` where that is text, nothing, or anything.
+        context_parameter: The parameter that takes the context; it is no part of the schema.
+        structure: Valid JSON arguments to keyword arguments; raises `ArgumentError`.
+        unstructure: Results to JSON; `None` if they need nothing.
+        lists_results: Whether results are lists of the classes that are results themselves.
+    """
 
     name: str
-    """The function's own name."""
-
     description: str | None
-    """Its docstring, without the sections about parameters, results and errors."""
-
     input_schema: dict[str, Any]
-    """The schema of its arguments: always an object."""
-
     checked_schema: dict[str, Any]
-    """What arguments are held against: the same, but anything goes where Pydantic decides."""
-
     output_schema: dict[str, Any] | None
-    """The schema of its result; `None` where that is text, nothing, or anything."""
-
     context_parameter: str | None
-    """The parameter that takes the context; it is no part of the schema."""
-
     structure: Callable[[dict[str, Any]], dict[str, Any]]
-    """Valid JSON arguments to keyword arguments; raises `ArgumentError`."""
-
     unstructure: Callable[[Any], Any] | None
-    """The result to a JSON-able value; `None` where nothing needs doing."""
-
     lists_results: bool = False
-    """Whether the result is a list of `result_types`, by its annotation."""
 
 
 def describe_function(
@@ -77,23 +66,18 @@ def describe_function(
 
     Args:
         function: A function, method, partial or callable object, async or not.
-        context_type: The class whose parameter is filled in by the server; a parameter
-            annotated with it stays out of the schema.
+        context_type: The class whose parameter is filled in by the server, and is in no schema.
         parameters: Explicit declarations, used in place of the annotations.
         input_schema: A schema for the arguments, used in place of the annotations; the function
             gets the arguments as they came.
-        result_types: Classes that are results in themselves; a return annotation that names one
-            of them has no schema, and its values are not converted.
+        result_types: Classes that are results in themselves: they have no schema, and their values
+            are not converted.
         describe_result: Whether the return annotation matters at all.
 
-    Returns:
-        The description, which is self-contained: the function is not looked at again.
-
     Raises:
-        SchemaError: It is no function that gives one answer, a parameter cannot be filled, an
-            annotation has no counterpart in JSON, a default does not fit its annotation, or the
-            schema is out of bounds, or not what the function takes. The message names function
-            and parameter.
+        SchemaError: The function cannot be called by name, does not give one answer, or an
+            annotation, a default or the schema does not fit. The message names function and
+            parameter.
 
     Example:
         >>> async def add(a: float, b: float = 0) -> float:
@@ -110,18 +94,22 @@ def describe_function(
     docs = parse_docstring(docstring_of(function))
 
     structure = structure_arguments(
-        {each.name: each.annotation for each in taken if not each.rest},
-        next((each.annotation for each in taken if each.rest), None),
+        {parameter.name: parameter.annotation for parameter in taken if not parameter.rest},
+        next((parameter.annotation for parameter in taken if parameter.rest), None),
     )
     if input_schema is not None:
-        from trio_mcp.schema.explicit import accept_schema  # the exception: no start waits for it
+        from trio_mcp.schema.parameters import accept_schema  # the exception: no start waits for it
 
         accepted = checked = dict(input_schema)
         structure = accept_schema(name, taken, context, input_schema)
     elif parameters is not None:
-        from trio_mcp.schema.explicit import declare
+        from trio_mcp.schema.parameters import declare
 
         accepted = checked = declare(name, taken, parameters)
+        for parameter in parameters:
+            if parameter.default is not None:  # which stands for a default that is not published
+                schema = accepted["properties"][parameter.name]
+                _check_default(name, parameter.name, parameter.default, schema)
     else:
         accepted, checked = _infer(name, taken, docs)
     result = hints.resolve("return", returns) if describe_result else Any
@@ -145,22 +133,74 @@ def _infer(tool: str, taken: list[Taken], docs: Docs) -> tuple[dict[str, Any], d
     schema = checked = _build(builder, tool, taken, docs)
     if builder.has_models:
         checked = _build(Builder(open_models=True), tool, taken, docs)
-    check_defaults(tool, taken, checked)
+    _check_defaults(tool, taken, checked)
     return schema, checked
 
 
 def _build(builder: Builder, tool: str, taken: list[Taken], docs: Docs) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     additional: Any = False
-    for each in taken:
-        schema = builder.build_at(tool, each.name, each.annotation)
-        if each.rest:
+    for parameter in taken:
+        schema = builder.build_at(tool, parameter.name, parameter.annotation)
+        if parameter.rest:
             additional = schema
             continue
-        describe(schema, docs.parameters.get(each.name), each.default)
-        properties[each.name] = schema
-    required = [each.name for each in taken if each.is_needed]
+        document(schema, docs.parameters.get(parameter.name), parameter.default)
+        properties[parameter.name] = schema
+    required = [parameter.name for parameter in taken if parameter.is_needed]
     schema = {"type": "object", "properties": properties, "required": required}
     if additional != {}:
         schema["additionalProperties"] = additional
     return builder.finish_within_bounds(tool, schema)
+
+
+def _check_defaults(tool: str, taken: list[Taken], schema: Mapping[str, Any]) -> None:
+    """Check that each default is what callers could send, or no JSON: the function's own marker."""
+    shared = {key: value for key, value in schema.items() if key == "$defs"}
+    for parameter in taken:
+        if parameter.default is NOTHING:
+            continue
+        _refuse_field(tool, parameter)
+        _check_default(
+            tool,
+            parameter.name,
+            parameter.default,
+            schema["properties"][parameter.name],
+            shared,
+            parameter.annotation,
+        )
+
+
+def _check_default(
+    tool: str,
+    name: str,
+    default: Any,
+    schema: Mapping[str, Any],
+    shared: Mapping[str, Any] = {},
+    annotation: Any = NOTHING,
+) -> None:
+    value = published_default(default)
+    if value is NOTHING or fits_at_sight(schema, value):
+        return
+    problem = compile_validator({**schema, **shared}, inferred=True, noun="default")(value)
+    if problem is None:
+        return
+    place = f"function {tool!r}, parameter {name!r}"
+    if value is None and annotation is not NOTHING:
+        allowed = f"{annotation_text(bare(annotation))} | None"
+        raise SchemaError(
+            f"{place}: its default is None, which its annotation does not allow; annotate it "
+            f"`{allowed}`, or give it another default"
+        )
+    raise SchemaError(f"{place}: {problem[0].lower()}{problem[1:]}")
+
+
+def _refuse_field(tool: str, taken: Taken) -> None:
+    """Refuse what describes a field elsewhere: here it would be the default itself."""
+    default = taken.default
+    if hasattr(default, "default_factory") and hasattr(default, "metadata"):
+        kind = type(default).__name__
+        raise SchemaError(
+            f"function {tool!r}, parameter {taken.name!r}: a {kind} would be its default; write "
+            "Annotated[type, Field(...)] = default"
+        )

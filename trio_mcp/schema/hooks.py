@@ -1,26 +1,24 @@
 """The hooks that make Python values of valid JSON: one for each annotation, by its kind.
 
 They rely on the schema having been checked, and refuse what only looks right. A type may be part of
-itself, so the hooks for what is within another are made when the first value comes.
+itself, so the hooks for its parts are made when the first value comes.
 
-A union is settled by the schemas of its members, and their order does not matter, because
-Python takes `A | B` and `B | A` for one type: among classes the one is taken that knows most of
-the value's keys and misses least, and what is told by its form, such as a date, comes before a
-string that may be anything.
+The order of a union does not matter, because Python takes `A | B` and `B | A` for one type: among
+the members whose schemas fit, the class is taken that knows most of the value's keys and misses
+least, and what has a form, such as a date, before a string that may be anything.
 """
-
-from __future__ import annotations
 
 import base64
 import collections.abc as abc
 import enum
 import functools
+import itertools
 import typing
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from trio_mcp.schema.annotations import schema_of
-from trio_mcp.schema.errors import Unfit, Within
+from trio_mcp.schema.errors import AtPath, ConversionError
 from trio_mcp.schema.fields import (
     UNIONS,
     class_of,
@@ -36,16 +34,14 @@ from trio_mcp.schema.sentences import expectation
 from trio_mcp.schema.texts import text_type
 from trio_mcp.schema.validate import compile_test
 
-__all__ = ["Hook", "hook_for"]
-
 Hook = Callable[[Any], Any]
 
 
 def hook_for(annotation: Any) -> Hook:
     """The function that structures a value of this annotation.
 
-    It raises `Unfit` for what the schema could not know, and whatever classes raise that are made
-    of values; `Within` with one of these for what is wrong further down.
+    It raises `ConversionError`, or what the classes themselves raise; for what is wrong further
+    down, `AtPath` with one of these.
     """
     annotation = bare(annotation)
     if annotation is not str and is_plain(annotation, numbers=False):  # `str` itself is quicker
@@ -61,18 +57,15 @@ def hook_for(annotation: Any) -> Hook:
     return find(annotation)
 
 
-@functools.lru_cache(maxsize=4096)  # of unions nothing is kept: `A | B` would be told as `B | A`
+@functools.lru_cache(maxsize=4096)  # of unions nothing is kept: `A | B` would be named `B | A`
 def _of_class(annotation: Any) -> Hook:
     make = next(make for recognise, make in _BY_CLASS if recognise(annotation))
     return make(annotation)
 
 
 def _hooks_within(*annotations: Any) -> Callable[[], list[Hook]]:
-    """What makes the hooks for the parts of a value when it is first asked for them."""
-    return functools.cache(lambda: [hook_for(each) for each in annotations])
-
-
-# Scalars and texts ----------------------------------------------------------------------------
+    """Make the hooks for the parts of a value when they are first asked for."""
+    return functools.cache(lambda: [hook_for(annotation) for annotation in annotations])
 
 
 def _same(value: Any) -> Any:
@@ -83,17 +76,17 @@ def _float(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise Unfit("a number that fits a float", value) from None
+        raise ConversionError("a number that fits a float", value) from None
 
 
 def _parsed(make: Hook, expected: str) -> Hook:
-    """A hook that makes a value of a string, and says what it wanted if it cannot."""
+    """A hook that makes a value of a string, or says what was expected."""
 
     def parse(value: Any) -> Any:
         try:
             return make(value)
         except (ValueError, ArithmeticError):
-            raise Unfit(expected, value) from None
+            raise ConversionError(expected, value) from None
 
     return parse
 
@@ -115,7 +108,7 @@ def _text(kind: Any) -> Hook:
 def _choice(kind: Any) -> Hook:
     """A hook for an `Enum` or a `Literal`: JSON's value to the member itself."""
     choices = typing.get_args(kind) or kind
-    members = {_key(getattr(each, "value", each)): each for each in choices}
+    members = {_key(getattr(choice, "value", choice)): choice for choice in choices}
     return lambda value: members[_key(value)]
 
 
@@ -123,24 +116,10 @@ def _key(value: Any) -> tuple[bool, Any]:
     return isinstance(value, bool), value  # True is not 1 here, though 1.0 is
 
 
-# Collections and classes ----------------------------------------------------------------------
-
-
 def _collection(annotation: Any) -> Hook:
     """A hook for a collection, or for an abstract one: the plain one that it is nearest to."""
-    make = _COLLECTIONS[class_of(annotation)]
     within = _hooks_within(*typing.get_args(annotation)[:1] or [Any])
-
-    def structure_collection(values: Any) -> Any:
-        (structure,), items = within(), []
-        try:
-            for each in values:
-                items.append(structure(each))
-        except Exception as error:
-            raise Within(len(items), error) from error
-        return items if make is list else make(items)
-
-    return structure_collection
+    return _sequence(_COLLECTIONS[class_of(annotation)], lambda: itertools.repeat(*within()))
 
 
 def _sequence(make: Callable[[Any], Any], within: Callable[[], Iterable[Hook]]) -> Hook:
@@ -150,8 +129,8 @@ def _sequence(make: Callable[[Any], Any], within: Callable[[], Iterable[Hook]]) 
             for structure, each in zip(within(), values):  # noqa: B905 - `strict` costs a tenth
                 items.append(structure(each))
         except Exception as error:
-            raise Within(len(items), error) from error
-        return make(items)
+            raise AtPath(len(items), error) from error
+        return items if make is list else make(items)
 
     return structure_sequence
 
@@ -164,7 +143,7 @@ def _tuple(annotation: Any) -> Hook:
 
 
 def _named_tuple(annotation: Any) -> Hook:
-    within = _hooks_within(*(each.annotation for each in fields_of(annotation)))
+    within = _hooks_within(*(field.annotation for field in fields_of(annotation)))
     return _sequence(lambda items: class_of(annotation)(*items), within)
 
 
@@ -177,7 +156,7 @@ def _mapping(annotation: Any) -> Hook:
             for key, each in value.items():
                 mapping[structure_key(key)] = structure(each)
         except Exception as error:
-            raise Within(key, error) from error
+            raise AtPath(key, error) from error
         return mapping
 
     return structure_mapping
@@ -189,8 +168,8 @@ def _record(annotation: Any) -> Hook:
 
     @functools.cache
     def within() -> list[tuple[str, str, Hook]]:
-        fields = [each for each in fields_of(annotation) if each.init]
-        return [(each.name, each.keyword, hook_for(each.annotation)) for each in fields]
+        fields = [field for field in fields_of(annotation) if field.init]
+        return [(field.name, field.keyword, hook_for(field.annotation)) for field in fields]
 
     def structure_record(value: Any) -> Any:
         arguments, name = dict(value) if keeps_others else {}, ""
@@ -199,7 +178,7 @@ def _record(annotation: Any) -> Hook:
                 if name in value:
                     arguments[keyword] = structure(value[name])
         except Exception as error:
-            raise Within(name, error) from error
+            raise AtPath(name, error) from error
         return kind(**arguments)
 
     return structure_record
@@ -210,28 +189,25 @@ def _alias(kind: Any) -> Hook:
     return lambda value: within()[0](value)
 
 
-# Unions ---------------------------------------------------------------------------------------
-
-
 def _union(annotation: Any) -> Hook:
-    kinds = [each for each in typing.get_args(annotation) if each is not type(None)]
+    kinds = [member for member in typing.get_args(annotation) if member is not type(None)]
     exact = {int, float}.intersection(kinds)
-    members = functools.cache(lambda: [_Member.of(each) for each in kinds])
+    members = functools.cache(lambda: list(map(_Member, kinds)))
 
     def structure_union(value: Any) -> Any:
         # JSON's 1 may be an int and a float; what it already is comes first.
         if value is None or type(value) in exact:
             return value
-        fitting = [each for each in members() if each.accepts(value)]
+        fitting = [member for member in members() if member.accepts(value)]
         if not fitting:
-            raise Unfit(expectation(schema_of(annotation)), value)
+            raise ConversionError(expectation(schema_of(annotation)), value)
         fitting.sort(key=lambda each: each.distance(value))
-        for each in fitting[:-1]:
+        for member in fitting[:-1]:
             # Text may be a date or not; but whatever has structure is what its schema says, and
             # what is wrong within it is no reason to try (and try within) another.
             try:
-                return each.structure(value)
-            except Unfit:
+                return member.structure(value)
+            except ConversionError:
                 continue
         return fitting[-1].structure(value)
 
@@ -241,30 +217,20 @@ def _union(annotation: Any) -> Hook:
     return structure_union
 
 
-class _Member(NamedTuple):
-    """One member of a union."""
-
-    annotation: Any
-    accepts: Callable[[Any], bool]
-    structure: Hook
-    names: frozenset[str] | None
-    """Those of its fields, if it is a class."""
-
-    @classmethod
-    def of(cls, annotation: Any) -> _Member:
-        """Make what settles whether a value is one of an annotation."""
+class _Member:
+    def __init__(self, annotation: Any) -> None:
         kind = bare(annotation)
-        names = frozenset(each.name for each in fields_of(kind)) if is_record(kind) else None
-        return cls(annotation, compile_test(schema_of(annotation)), hook_for(kind), names)
+        self.annotation = annotation
+        self.accepts = compile_test(schema_of(annotation))
+        self.structure = hook_for(kind)
+        self.names = {field.name for field in fields_of(kind)} if is_record(kind) else None
 
     def distance(self, value: Any) -> tuple[int, int]:
-        """How far the value is from this member, though it fits: the least is best."""
+        """How far a fitting value is from this member: the least is best."""
         if isinstance(value, dict) and self.names is not None:
             return len(value.keys() - self.names), len(self.names - value.keys())
         return int(self.annotation is str), 0
 
-
-# Kinds ----------------------------------------------------------------------------------------
 
 _COLLECTIONS: dict[Any, Callable[[Any], Any]] = {
     **dict.fromkeys(ARRAYS, list),

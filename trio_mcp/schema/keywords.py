@@ -3,22 +3,12 @@
 Everything that walks schemas reads this one table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from typing import Any
+from typing import Any, Final
 
-__all__ = [
-    "IN_PLACE",
-    "REFERENCES",
-    "Path",
-    "parts_of",
-    "place_in_words",
-    "resolve_pointer",
-    "walk",
-    "with_parts",
-]
+from trio_mcp.schema.sentences import shorten
+from trio_mcp.wire.errors import SchemaError
 
 Path = tuple[str | int, ...]
 
@@ -48,11 +38,7 @@ _HOLDERS = {
 
 
 def parts_of(schema: Any, keywords: Iterable[str] = ()) -> Iterator[tuple[Path, Any]]:
-    """List the schemas that stand directly in `schema`, or at some of its keywords.
-
-    Each comes with its place: the keyword, and the name or index below it. What is no schema is
-    passed over.
-    """
+    """List the schemas directly in `schema`, or at some of its keywords, each with its place."""
     if not isinstance(schema, Mapping):
         return
     for keyword in keywords or schema:
@@ -70,7 +56,7 @@ def parts_of(schema: Any, keywords: Iterable[str] = ()) -> Iterator[tuple[Path, 
 
 
 def with_parts(schema: Mapping[str, Any], replace: Callable[[Path, Any], Any]) -> dict[str, Any]:
-    """A copy of a schema, with others in the place of those that stand directly in it."""
+    """Copy a schema, with others in place of those that stand directly in it."""
     whole = {keyword: copy(value) for keyword, value in schema.items()}
     for (*within, last), part in list(parts_of(whole)):
         holder: Any = whole[str(within[0])] if within else whole
@@ -88,16 +74,12 @@ def walk(schema: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def place_in_words(path: Path) -> str:
-    """Where a schema stands, as it is told in errors: `#/properties/a`."""
+    """A place in a schema, as errors write it: `#/properties/a`."""
     return "/".join(["#", *map(str, path)])
 
 
 def resolve_pointer(root: Any, reference: str) -> tuple[Path, Any]:
-    """Follow a local reference, `#` or `#/...`, to where it leads and what is there.
-
-    Raises:
-        LookupError: It is not local, or it leads nowhere.
-    """
+    """Follow `#` or `#/...` to a place and its value; raise `LookupError` if it leads nowhere."""
     from urllib.parse import unquote
 
     if reference != "#" and not reference.startswith("#/"):
@@ -112,3 +94,52 @@ def resolve_pointer(root: Any, reference: str) -> tuple[Path, Any]:
         place = place[name]
         path.append(name)
     return tuple(path), place
+
+
+_MOST_SUBSCHEMAS: Final = 2000
+_DEEPEST_SUBSCHEMA: Final = 64
+_MOST_VALUES: Final = 50 * _MOST_SUBSCHEMAS
+_DEEPEST_VALUE: Final = 3 * _DEEPEST_SUBSCHEMA
+
+_OBJECT: Final = (dict, Mapping)  # in the order of what is asked quickly
+_SCALAR: Final = (str, int, float, bool, type(None))
+
+
+def check_size(schema: Mapping[str, Any]) -> None:
+    """Check that a schema is JSON and within its bounds, and no more than that."""
+    if not isinstance(schema, Mapping):
+        raise SchemaError(f"a schema is a JSON object, not a {type(schema).__name__}")
+    _check_json(schema)
+    count = 0
+    waiting: list[tuple[Any, int]] = [(schema, 0)]
+    while waiting:
+        each, depth = waiting.pop()
+        count += 1
+        if count > _MOST_SUBSCHEMAS:
+            raise SchemaError(f"the schema holds more than {_MOST_SUBSCHEMAS} subschemas")
+        if depth > _DEEPEST_SUBSCHEMA:
+            raise SchemaError(f"the schema is nested more than {_DEEPEST_SUBSCHEMA} levels deep")
+        waiting.extend((part, depth + 1) for _, part in parts_of(each))
+
+
+def _check_json(schema: Any) -> None:
+    values = 0
+    waiting = [(schema, 0)]
+    while waiting:
+        value, level = waiting.pop()
+        values += 1
+        if values > _MOST_VALUES:
+            raise SchemaError(f"the schema holds more than {_MOST_VALUES} values")
+        if level > _DEEPEST_VALUE:
+            raise SchemaError(f"the schema is nested more than {_DEEPEST_VALUE} levels deep")
+        if isinstance(value, _OBJECT):
+            for key, each in value.items():
+                if not isinstance(key, str):
+                    raise SchemaError(f"the schema has the key {shorten(key)}, which is no string")
+                waiting.append((each, level + 1))
+        elif isinstance(value, list):
+            waiting.extend((item, level + 1) for item in value)
+        elif not isinstance(value, _SCALAR):
+            raise SchemaError(
+                f"the schema holds a {type(value).__name__} ({shorten(value)}), which JSON has not"
+            )

@@ -1,7 +1,5 @@
 """What kind of annotation something is, for all that depends on it."""
 
-from __future__ import annotations
-
 import collections.abc as abc
 import sys
 import typing
@@ -10,19 +8,6 @@ from typing import Any
 
 from trio_mcp.schema.fields import UNIONS, key_of, resolve_names
 from trio_mcp.schema.models import is_model
-
-__all__ = [
-    "ARRAYS",
-    "OBJECTS",
-    "SETS",
-    "alias_value",
-    "alternatives",
-    "annotation_text",
-    "bare",
-    "is_plain",
-    "is_type_alias",
-    "without_names",
-]
 
 ARRAYS = (list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection)
 SETS = (set, frozenset, abc.Set, abc.MutableSet)
@@ -37,18 +22,15 @@ _WRAPPERS = {"Required", "NotRequired", "ReadOnly", "Final"}
 def is_plain(annotation: Any, *, numbers: bool = True) -> bool:
     """Whether JSON's own value is already the Python value, all the way down.
 
-    Args:
-        annotation: What a value is annotated with.
-        numbers: Whether `int` and `float` count; on the way in they do not, because JSON does
-            not tell them apart.
+    On the way in `int` and `float` do not count, because JSON does not tell them apart.
     """
     annotation, plain = bare(annotation), _PLAIN_RESULTS if numbers else _PLAIN
     if key_of(annotation) in plain:
         return True
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (list, dict, *UNIONS):
-        return all(is_plain(each, numbers=numbers) for each in arguments)
-    return origin is typing.Literal and all(type(each) in plain for each in arguments)
+        return all(is_plain(argument, numbers=numbers) for argument in arguments)
+    return origin is typing.Literal and all(type(argument) in plain for argument in arguments)
 
 
 def bare(annotation: Any) -> Any:
@@ -68,8 +50,8 @@ def alternatives(annotation: Any) -> Iterator[Any]:
     """What a value of an annotation may be: the members of a union, else the annotation itself."""
     annotation = bare(annotation)
     if typing.get_origin(annotation) in UNIONS:
-        for each in typing.get_args(annotation):
-            yield from alternatives(each)
+        for member in typing.get_args(annotation):
+            yield from alternatives(member)
     else:
         yield annotation
 

@@ -1,12 +1,12 @@
-"""Pydantic's types: it decides on their values, tells their schemas, and writes their JSON.
+"""Pydantic's types: it decides on their values, makes their schemas, and writes their JSON.
 
-Pydantic is never imported here. Somebody who annotates with its types has done so already.
+Pydantic is never imported here: an author who annotates with its types has done so already.
 
-Its models check what they are given by rules of their own (aliases, validators, conversions), which
-no JSON Schema tells in full. So what Pydantic is to decide is not held against the published
-schema: it gets the JSON, and its errors become sentences like all others. It does not let other
-threads run while it validates, and it tries each member of a recursive union at each level, so
-the work is counted before.
+Its models check values by rules of their own (aliases, validators, conversions), which no JSON
+Schema has in full. So what Pydantic is to decide is not held against the published schema: it gets
+the JSON, and its errors become sentences like all others. It does not let other threads run while
+it validates, and it tries each member of a recursive union at each level, so the work is counted
+before.
 """
 
 from __future__ import annotations
@@ -20,17 +20,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from trio_mcp.schema.constraints import needs_pydantic
-from trio_mcp.schema.errors import Unfit
+from trio_mcp.schema.errors import ConversionError
 from trio_mcp.schema.fields import UNIONS
-from trio_mcp.schema.keywords import walk, with_parts
-from trio_mcp.schema.sentences import came, join_path, subject
+from trio_mcp.schema.keywords import parts_of, walk, with_parts
+from trio_mcp.schema.sentences import describe, join_path, subject
 from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.jsonrpc import encode
 
 if TYPE_CHECKING:
-    from trio_mcp.schema.work import Place
-
-__all__ = ["Model", "adopt", "is_model", "is_old_model"]
+    from trio_mcp.schema.references import References
 
 _MOST_WORK: Final = 250_000
 """Before others get their turn; the unit is about 0.1 µs."""
@@ -56,7 +54,7 @@ def is_model(annotation: Any) -> bool:
         kind, *metadata = typing.get_args(annotation)
         return is_model(kind) or needs_pydantic(metadata)
     if origin in UNIONS:
-        members = [each for each in typing.get_args(annotation) if each is not type(None)]
+        members = [member for member in typing.get_args(annotation) if member is not type(None)]
         return any(map(_mentions_model, members)) and (
             len(members) == 1 or _adapter_or_error(annotation)[1] is None
         )
@@ -69,8 +67,8 @@ def is_model(annotation: Any) -> bool:
 def is_old_model(kind: type) -> bool:
     """Whether a class is a model as Pydantic 1 had them."""
     return any(
-        each.__name__ == "BaseModel" and each.__module__ in ("pydantic.main", "pydantic.v1.main")
-        for each in kind.__mro__
+        base.__name__ == "BaseModel" and base.__module__ in ("pydantic.main", "pydantic.v1.main")
+        for base in kind.__mro__
     )
 
 
@@ -94,14 +92,7 @@ def _mistakes() -> tuple[type[Exception], ...]:
 
 
 class Model:
-    """What Pydantic makes of one annotation.
-
-    Args:
-        annotation: One that `is_model`.
-
-    Raises:
-        SchemaError: Pydantic cannot make anything of it (yet).
-    """
+    """What Pydantic makes of an annotation that `is_model`; `SchemaError` if it cannot (yet)."""
 
     def __init__(self, annotation: Any) -> None:
         self._annotation = annotation
@@ -110,14 +101,10 @@ class Model:
             raise _schema_error(annotation, error)
 
     def schema(self, *, output: bool) -> dict[str, Any]:
-        """The JSON Schema of what it accepts, or of what it returns, as Pydantic tells it.
-
-        Raises:
-            SchemaError: There is none.
-        """
+        """The JSON Schema of what it accepts, or of what it returns, in Pydantic's words."""
         mode: Any = "serialization" if output else "validation"
         try:
-            # Of several at once it is told by reference what can be, as where it stands in another.
+            # Of several at once, definitions are given by reference, as where they are shared.
             schemas, shared = self._adapter.json_schemas(
                 [("it", mode, self._adapter)], schema_generator=_generator()
             )
@@ -126,29 +113,21 @@ class Model:
         return {**schemas["it", mode], "$defs": shared.get("$defs", {})}
 
     def read(self, value: Any) -> Any:
-        """Validate a JSON value, and make a Python value of it.
-
-        Raises:
-            Unfit: Pydantic refuses it, or it would take too long.
-        """
+        """Make a Python value of a JSON value, or raise `ConversionError`."""
         try:
             text = encode(value)
         except TypeError:
-            raise Unfit("JSON", value) from None
+            raise ConversionError("JSON", value) from None
         harmless = _MOST_WORK // (_OBJECT + self._most_defaults)
         if (self._branching > 1 or len(text) > harmless) and self._is_much(value):
-            raise Unfit("less, or nested less deeply, to be checked at once", value)
+            raise ConversionError("less, or nested less deeply, to be checked at once", value)
         try:
             return self._adapter.validate_json(text)
         except sys.modules["pydantic"].ValidationError as error:
             raise Refused(value, error) from None
 
     def write(self, value: Any) -> Any:
-        """Make JSON of a Python value.
-
-        Raises:
-            TypeError: It has none.
-        """
+        """Make JSON of a Python value, or raise `TypeError`."""
         try:
             # What is of another type than its field is found by the output schema.
             return self._adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
@@ -159,21 +138,17 @@ class Model:
     def _is_much(self, value: Any) -> bool:
         work: float = 0
         # Where members of a union are tried in vain, each leaves an error behind.
-        times = 1 if self._branching == 1 else _IN_VAIN
-        waiting: list[tuple[Any, Place, int]] = [(value, self._place, times)]
+        waiting = [(value, self._root, 1 if self._branching == 1 else _IN_VAIN)]
         while waiting and work < _MOST_WORK:
-            each, place, times = waiting.pop()
+            each, node, times = waiting.pop()
             if isinstance(each, dict):
-                there = min(len(each) / (len(place.properties) or 1), 1)
-                work += (_OBJECT + (1 - there) * _defaults_at(place)) * times
+                there = min(len(each) / (node.properties or 1), 1)
+                work += (_OBJECT + (1 - there) * node.defaults) * times
                 inner = times * self._branching
-                known = place.known
-                waiting.extend(
-                    (part, known.get(name) or place.at(name), inner) for name, part in each.items()
-                )
+                waiting.extend((part, node.at(name), inner) for name, part in each.items())
             elif isinstance(each, list):
                 work += _ARRAY * times
-                waiting.extend((part, place.items, times) for part in each)
+                waiting.extend((part, node.at(None), times) for part in each)
             else:
                 text = len(each) * _PER_CHARACTER if isinstance(each, str) else 0
                 work += (_SCALAR + text) * times
@@ -191,40 +166,64 @@ class Model:
     def _most_defaults(self) -> int:
         """What the defaults of the model cost that has the most."""
         objects = (each for _, each in walk(self._schema) if isinstance(each, Mapping))
-        return max(_defaults(each.get("properties", {}).values()) for each in objects)
+        return max(_defaults(schema.get("properties", {}).values()) for schema in objects)
 
     @functools.cached_property
-    def _place(self) -> Place:
+    def _root(self) -> _CostNode:
         from trio_mcp.schema.references import References  # few values are large
-        from trio_mcp.schema.work import Costs
 
-        return Costs(self._schema, References(self._schema)).place([self._schema])
+        return _CostNode([self._schema], References(self._schema), {})
 
 
-@functools.lru_cache(maxsize=1000)
-def _defaults_at(place: Place) -> int:
-    return _defaults(schema for schemas in place.properties.values() for schema in schemas)
+class _CostNode:
+    """The schemas that look at one value, and what it costs if its properties are left out."""
+
+    def __init__(
+        self, schemas: list[Any], references: References, known: dict[Any, _CostNode]
+    ) -> None:
+        self._references, self._known = references, known
+        self._schemas = [schema for schema in schemas if isinstance(schema, Mapping)]
+        for schema in self._schemas:  # the loop goes on with them
+            alike = references.in_place(schema)
+            self._schemas += [part for part in alike if isinstance(part, Mapping)]
+        held = [part for schema in self._schemas for part in schema.get("properties", {}).values()]
+        self.properties, self.defaults = len(held), _defaults(held)
+        self._nodes: dict[Any, _CostNode] = {}
+
+    def at(self, name: Any) -> _CostNode:
+        """The node of a property; of an item, where there is no name."""
+        if name not in self._nodes:
+            parts = [part for schema in self._schemas for part in _parts_at(schema, name)]
+            key = frozenset(map(id, parts))
+            if key not in self._known:
+                self._known[key] = _CostNode(parts, self._references, self._known)
+            self._nodes[name] = self._known[key]
+        return self._nodes[name]
+
+
+def _parts_at(schema: Mapping[str, Any], name: Any) -> Iterator[Any]:
+    named = schema.get("properties", {})
+    if name in named:
+        yield named[name]
+    else:
+        keywords = ("items", "prefixItems") if name is None else ("additionalProperties",)
+        yield from (part for _, part in parts_of(schema, keywords))
 
 
 def _defaults(properties: Iterable[Any]) -> int:
     """What it costs if all properties are left out: mutable defaults are copied each time."""
-    held = (each.get("default") if isinstance(each, Mapping) else None for each in properties)
-    return sum(_COPIED if isinstance(each, list | dict) else _LEFT_OUT for each in held)
-
-
-# Schemas ------------------------------------------------------------------------------------
+    held = (schema.get("default") if isinstance(schema, Mapping) else None for schema in properties)
+    return sum(_COPIED if isinstance(default, list | dict) else _LEFT_OUT for default in held)
 
 
 def adopt(
     schema: Mapping[str, Any],
     share: Callable[[str, str, Callable[[], dict[str, Any]]], dict[str, Any]],
 ) -> dict[str, Any]:
-    """A schema of Pydantic's as one of ours, which shares its definitions with others.
+    """Make a schema of Pydantic's one of ours, which shares its definitions with others.
 
-    Args:
-        schema: The schema, with its own `$defs`.
-        share: Takes what a definition is known by, its name and what builds it, and returns a
-            reference to it.
+    `share` takes what a definition is known by, its name and what builds it, and returns a
+    reference to it.
     """
     definitions = schema.get("$defs", {})
 
@@ -233,7 +232,7 @@ def adopt(
             return each
         kept = {key: value for key, value in each.items() if key not in _NOT_ADOPTED}
         if not _is_linear(kept.get("pattern")):
-            del kept["pattern"]  # nobody but Pydantic could, and it does
+            del kept["pattern"]  # only Pydantic could check it, and it does
         ours = with_parts(kept, lambda _, part: adopted(part))
         if "$ref" in each:
             name = each["$ref"].removeprefix("#/$defs/")
@@ -249,7 +248,7 @@ def adopt(
 
 
 _NOT_ADOPTED: Final = ("$defs", "$ref", "discriminator")
-"""Keywords that are replaced, and one of OpenAPI's, whose references nobody would follow."""
+"""Keywords that are replaced, and one of OpenAPI's, whose references are not followed."""
 
 
 def _untitled(name: str, definition: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -262,7 +261,7 @@ def _untitled(name: str, definition: Mapping[str, Any]) -> Mapping[str, Any]:
 def _is_linear(pattern: Any) -> bool:
     if not isinstance(pattern, str):
         return True
-    from trio_mcp.schema.engine import pattern_size  # most schemas have no patterns
+    from trio_mcp.schema.patterns import pattern_size  # most schemas have no patterns
 
     try:
         pattern_size(pattern)
@@ -298,12 +297,12 @@ def _branching(schema: Mapping[str, Any]) -> int:
             if not isinstance(each, Mapping) or "discriminator" in each:
                 continue
             members = [*each.get("anyOf", ()), *each.get("oneOf", ())]
-            most = max(most, sum(_leads_to(name, member, definitions) for member in members))
+            returning = (
+                any(name in _reachable(target, definitions) for target in _references(member))
+                for member in members
+            )
+            most = max(most, sum(returning))
     return most
-
-
-def _leads_to(name: str, schema: Any, definitions: Mapping[str, Any]) -> bool:
-    return any(name in _reachable(each, definitions) for each in _references(schema))
 
 
 @functools.cache
@@ -332,16 +331,8 @@ def _schema_error(annotation: Any, error: Exception) -> SchemaError:
     return SchemaError(f"Pydantic has no JSON Schema for {name}: {said}")
 
 
-# Errors -------------------------------------------------------------------------------------
-
-
-class Refused(Unfit):
-    """A value that Pydantic has refused, for the first few of its reasons.
-
-    Args:
-        value: The value.
-        error: Its `ValidationError`.
-    """
+class Refused(ConversionError):
+    """A value that Pydantic has refused, with the first few reasons of its `ValidationError`."""
 
     def __init__(self, value: Any, error: Any) -> None:
         super().__init__("valid", value)
@@ -351,11 +342,10 @@ class Refused(Unfit):
             self._reasons = error.errors(include_url=False, include_input=False)[:_MOST_SENTENCES]
 
     def tell(self, noun: str, place: str) -> str:
-        """Say what is wrong, in a sentence for each reason."""
         if not self._reasons:
             what = subject(noun, place)
             return f"{what} is not acceptable: {self._count} values in it are wrong or missing."
-        sentences = [_sentence(noun, place, self.value, each) for each in self._reasons]
+        sentences = [_sentence(noun, place, self.value, reason) for reason in self._reasons]
         return " ".join(dict.fromkeys(sentences))
 
 
@@ -371,15 +361,11 @@ def _sentence(noun: str, place: str, value: Any, reason: Mapping[str, Any]) -> s
     what = subject(noun, place)
     for beginning in _BY_THE_AUTHOR:
         if said.startswith(beginning):
-            return f"{what} is not acceptable: {_shortened(said.removeprefix(beginning))}."
+            return f"{what} is not acceptable: {said.removeprefix(beginning)[:200].rstrip('.')}."
     demand = re.match(_DEMAND, said)
     if demand:
-        return f"{what} must {_shortened(said[demand.end() :])}, but {came(value)}."
-    return f"{what} is not acceptable: {_shortened(said)}; {came(value)}."
-
-
-def _shortened(text: str) -> str:
-    return text[:200].rstrip(".")
+        return f"{what} must {said[demand.end() :][:200].rstrip('.')}, but {describe(value)}."
+    return f"{what} is not acceptable: {said[:200].rstrip('.')}; {describe(value)}."
 
 
 _ABOUT_NAMES: Final = {"missing": "Missing required", "extra_forbidden": "Unexpected"}

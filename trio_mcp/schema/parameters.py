@@ -5,28 +5,21 @@ Each type is a value that knows its JSON Schema, and they nest as deep as need b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from attrs import NOTHING, Attribute, field, frozen, validators
 
-from trio_mcp.public import public
-from trio_mcp.schema.annotations import describe
+from trio_mcp.public import public_in
+from trio_mcp.schema.annotations import Builder, document
+from trio_mcp.schema.bounds import check_schema
+from trio_mcp.schema.errors import ArgumentError
+from trio_mcp.schema.keywords import IN_PLACE, REFERENCES
+from trio_mcp.schema.signatures import Taken
+from trio_mcp.schema.structuring import as_they_came
+from trio_mcp.schema.validate import compile_validator
 from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.safe_repr import safe_repr
-
-__all__ = [
-    "AnyValue",
-    "Array",
-    "Boolean",
-    "Integer",
-    "Number",
-    "Object",
-    "OneOf",
-    "Parameter",
-    "ParameterType",
-    "String",
-]
 
 
 @runtime_checkable
@@ -72,7 +65,7 @@ class _Plain:
         return {} if self._type is None else {"type": self._type}
 
 
-@public
+@public_in("trio_mcp.schema")
 @frozen
 class String(_Plain):
     """Text."""
@@ -80,7 +73,7 @@ class String(_Plain):
     _type = "string"
 
 
-@public
+@public_in("trio_mcp.schema")
 @frozen
 class Integer(_Plain):
     """A whole number."""
@@ -88,7 +81,7 @@ class Integer(_Plain):
     _type = "integer"
 
 
-@public
+@public_in("trio_mcp.schema")
 @frozen
 class Number(_Plain):
     """Any number."""
@@ -96,7 +89,7 @@ class Number(_Plain):
     _type = "number"
 
 
-@public
+@public_in("trio_mcp.schema")
 @frozen
 class Boolean(_Plain):
     """True or false."""
@@ -104,13 +97,13 @@ class Boolean(_Plain):
     _type = "boolean"
 
 
-@public
+@public_in("trio_mcp.schema")
 @frozen
 class AnyValue(_Plain):
     """Any JSON value."""
 
 
-@public
+@public_in("trio_mcp.schema")
 @frozen
 class Array:
     """A list whose items all have the same type."""
@@ -122,7 +115,7 @@ class Array:
         return {"type": "array", "items": self.items.to_schema()}
 
 
-@public
+@public_in("trio_mcp.schema")
 @frozen
 class Object:
     """An object with named properties.
@@ -155,7 +148,7 @@ class Object:
         }
 
 
-@public
+@public_in("trio_mcp.schema")
 @frozen(init=False)
 class OneOf:
     """One of a few strings.
@@ -168,7 +161,7 @@ class OneOf:
     values: tuple[str, ...]
 
     def __init__(self, *values: str) -> None:
-        if not all(isinstance(each, str) for each in values):
+        if not all(isinstance(value, str) for value in values):
             raise SchemaError(f"OneOf takes strings, not {safe_repr(values)}")
         if not values or len(set(values)) != len(values):
             raise SchemaError("OneOf takes at least one string, and none of them twice")
@@ -179,7 +172,7 @@ class OneOf:
         return {"type": "string", "enum": list(self.values)}
 
 
-@public
+@public_in("trio_mcp.schema")
 @frozen
 class Parameter:
     """An explicit declaration of a parameter.
@@ -206,5 +199,84 @@ class Parameter:
     def to_schema(self) -> dict[str, Any]:
         """Return the schema of the type, with description and default."""
         schema = self.type.to_schema()
-        describe(schema, self.description, self.default)
+        document(schema, self.description, self.default)
         return schema
+
+
+# Where else a schema may speak of properties.
+_INDIRECT = {*REFERENCES, *IN_PLACE, "patternProperties"} - {"not"}
+
+
+def declare(tool: str, taken: list[Taken], parameters: Sequence[Parameter]) -> dict[str, Any]:
+    """Make a schema of explicit declarations, checked against the function."""
+    known = {parameter.name for parameter in taken if not parameter.rest}
+    open_ended = any(parameter.rest for parameter in taken)
+    declared: dict[str, dict[str, Any]] = {}
+    for parameter in parameters:
+        if parameter.name in declared:
+            raise SchemaError(f"function {tool!r}: parameter {parameter.name!r} is declared twice")
+        if parameter.name not in known and not open_ended:
+            raise SchemaError(
+                f"function {tool!r}: parameter {parameter.name!r} is declared, but the function "
+                "does not take it"
+            )
+        declared[parameter.name] = parameter.to_schema()
+    for one in taken:
+        if one.name not in declared and one.is_needed:
+            raise SchemaError(
+                f"function {tool!r}: parameter {one.name!r} is needed, but it is not declared"
+            )
+        # What is passed on is structured by its annotation all the same.
+        Builder().build_at(tool, one.name, one.annotation)
+    schema = {
+        "type": "object",
+        "properties": declared,
+        "required": [parameter.name for parameter in parameters if parameter.must_be_given],
+        "additionalProperties": False,
+    }
+    return Builder().finish_within_bounds(tool, schema)
+
+
+def accept_schema(
+    tool: str, taken: list[Taken], context: str | None, schema: Mapping[str, Any]
+) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Check a schema for the arguments against the function; return what passes arguments on.
+
+    It raises `ArgumentError` for valid arguments that the function could not take.
+    """
+    check_schema(schema)
+    if schema.get("type") != "object":
+        raise SchemaError('an input schema must have "type": "object"')
+    takes = frozenset(parameter.name for parameter in taken if not parameter.rest)
+    needs = frozenset(parameter.name for parameter in taken if parameter.is_needed)
+    open_ended = any(parameter.rest for parameter in taken)
+    properties = schema.get("properties", {})
+    for name in properties:
+        if name == context or not (open_ended or name in takes):
+            why = "it is for the context" if name == context else "the function does not take it"
+            raise SchemaError(
+                f"function {tool!r}: the input schema has the property {name!r}, but {why}"
+            )
+    direct = not _INDIRECT & schema.keys()
+    for name in sorted(needs - properties.keys()):
+        if direct:
+            raise SchemaError(
+                f"function {tool!r}: parameter {name!r} is needed, but the input schema does not "
+                "have it; add it to the properties, or give the parameter a default"
+            )
+    closed = direct and schema.get("additionalProperties") is False
+    if needs <= set(schema.get("required", ())) and (closed or (open_ended and context is None)):
+        return as_they_came
+    may_have: dict[str, Any] = {name: {} for name in sorted(takes)}
+    if open_ended and context is not None:
+        may_have[context] = False
+    passed = {"type": "object", "required": sorted(needs), "additionalProperties": open_ended}
+    validate = compile_validator({"properties": may_have, **passed}, inferred=True)
+
+    def pass_on(arguments: dict[str, Any]) -> dict[str, Any]:
+        problem = validate(arguments)
+        if problem is not None:
+            raise ArgumentError(problem)
+        return arguments
+
+    return pass_on

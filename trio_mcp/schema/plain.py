@@ -1,23 +1,13 @@
-"""A yes without any validator, for the arguments and the defaults that most tools have.
+"""A quick yes for plain values, without any validator.
 
-An object with properties of plain types and no further demands is checked by exact type. So a
-server whose tools take text and numbers never imports jsonschema-rs, not even for its first call.
-Defaults are checked at the start, which is why a few keywords more are understood for them.
-Whatever is not accepted here may still be valid: 1.0 is an integer.
+An object with properties of plain types is checked by exact type, so a server whose tools take text
+and numbers never imports jsonschema-rs. For defaults, which are checked at the start, a few
+keywords more are understood. What is not accepted here may still be valid: 1.0 is an integer.
 """
-
-from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-
-from trio_mcp.schema.errors import Problem
-
-__all__ = ["TAKES_LONG", "WORDS", "classes_of", "fits_at_sight", "plain_test"]
-
-TAKES_LONG: Final = Problem("This takes long to check.")
-"""What `Validator.at_once` returns, by identity, for a value that it has not checked."""
 
 _CLASSES: Final[dict[str, frozenset[type]]] = {
     "string": frozenset({str}),
@@ -47,12 +37,12 @@ def classes_of(schema: Any) -> frozenset[type] | None:
     """
     found = frozenset[type]()
     members = [schema]
-    for each in members:
-        said = each.keys() - WORDS if isinstance(each, Mapping) else None
-        if said == {"anyOf"} and isinstance(each["anyOf"], list):
-            members += each["anyOf"]  # the loop goes on with them
+    for member in members:
+        said = member.keys() - WORDS if isinstance(member, Mapping) else None
+        if said == {"anyOf"} and isinstance(member["anyOf"], list):
+            members += member["anyOf"]  # the loop goes on with them
         elif said == {"type"}:
-            kinds = each["type"] if isinstance(each["type"], list) else [each["type"]]
+            kinds = member["type"] if isinstance(member["type"], list) else [member["type"]]
             if not all(isinstance(kind, str) and kind in _CLASSES for kind in kinds):
                 return None
             found = found.union(*(_CLASSES[kind] for kind in kinds))
@@ -64,10 +54,10 @@ def classes_of(schema: Any) -> frozenset[type] | None:
 
 
 def plain_test(schema: Mapping[str, Any]) -> Callable[[Any], bool] | None:
-    """Make the function that says yes to plain scalars, or objects of them.
+    """Make the function that accepts plain scalars, or objects of them.
 
     It is `None` for a schema that demands more, or is malformed. Additional properties are never
-    said yes to.
+    accepted.
     """
     scalars = classes_of(schema)
     if scalars:
@@ -110,7 +100,7 @@ def fits_at_sight(schema: Any, value: Any) -> bool:
 
 def _is_of_type(kinds: Any, value: Any) -> bool:
     named = kinds if isinstance(kinds, list) else [kinds]
-    return any(value.__class__ in _CLASSES.get(each, ()) for each in named) or (
+    return any(value.__class__ in _CLASSES.get(name, ()) for name in named) or (
         (value == [] and "array" in named) or (value == {} and "object" in named)
     )
 
@@ -119,25 +109,21 @@ def _is_same(wanted: Any, value: Any) -> bool:
     return wanted.__class__ is value.__class__ and bool(wanted == value)
 
 
-def _number(compare: Callable[[Any, Any], bool]) -> _Test:
-    return lambda bound, value: value.__class__ in (int, float) and compare(value, bound)
-
-
-def _length(compare: Callable[[Any, Any], bool]) -> _Test:
-    return lambda bound, value: isinstance(value, str) and compare(len(value), bound)
+def _bound(compare: Callable[[Any, Any], bool], of: Callable[[Any], Any], *kinds: type) -> _Test:
+    return lambda bound, value: value.__class__ in kinds and compare(of(value), bound)
 
 
 _TESTS: Final[dict[str, _Test]] = {
     "type": _is_of_type,
     "const": _is_same,
-    "enum": lambda choices, value: any(_is_same(each, value) for each in choices),
-    "anyOf": lambda members, value: any(fits_at_sight(each, value) for each in members),
+    "enum": lambda choices, value: any(_is_same(choice, value) for choice in choices),
+    "anyOf": lambda members, value: any(fits_at_sight(member, value) for member in members),
     "items": lambda _, value: value == [],
     "additionalProperties": lambda _, value: value == {},
-    "minimum": _number(operator.ge),
-    "maximum": _number(operator.le),
-    "exclusiveMinimum": _number(operator.gt),
-    "exclusiveMaximum": _number(operator.lt),
-    "minLength": _length(operator.ge),
-    "maxLength": _length(operator.le),
+    "minimum": _bound(operator.ge, operator.pos, int, float),
+    "maximum": _bound(operator.le, operator.pos, int, float),
+    "exclusiveMinimum": _bound(operator.gt, operator.pos, int, float),
+    "exclusiveMaximum": _bound(operator.lt, operator.pos, int, float),
+    "minLength": _bound(operator.ge, len, str),
+    "maxLength": _bound(operator.le, len, str),
 }

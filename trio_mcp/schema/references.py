@@ -1,15 +1,12 @@
 """Where the references of a schema lead, found without ever fetching anything.
 
-References are what makes a schema a graph. Whoever walks along them (the checks at registration,
-the count of the work that a value makes, the search for what refuses a value) asks here.
+References make a schema a graph. The checks at registration, the count of the work that a value
+makes, and the search for what refuses a value follow them by this module.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from trio_mcp.schema.dialects import LONE_REFERENCES, dialect_of
 from trio_mcp.schema.keywords import (
     IN_PLACE,
     REFERENCES,
@@ -19,20 +16,45 @@ from trio_mcp.schema.keywords import (
     resolve_pointer,
     walk,
 )
-from trio_mcp.schema.sentences import cut
+from trio_mcp.schema.sentences import shorten
 from trio_mcp.wire.errors import SchemaError
 
-__all__ = ["References"]
+_NEWEST: Final = "https://json-schema.org/draft/2020-12/schema"
+
+_DIALECTS: Final = {
+    _NEWEST: "Draft202012Validator",
+    "https://json-schema.org/draft/2019-09/schema": "Draft201909Validator",
+    "http://json-schema.org/draft-07/schema": "Draft7Validator",
+    "http://json-schema.org/draft-06/schema": "Draft6Validator",
+    "http://json-schema.org/draft-04/schema": "Draft4Validator",
+}
+
+LONE_REFERENCES: Final = frozenset({"Draft7Validator", "Draft6Validator", "Draft4Validator"})
+"""The dialects in which whatever stands beside `$ref` says nothing."""
+
+
+def dialect_of(schema: Mapping[str, Any]) -> str:
+    """The name of the class for a schema's dialect, which both libraries call the same."""
+    name = schema.get("$schema", _NEWEST)
+    known = _DIALECTS.get(name.rstrip("#")) if isinstance(name, str) else None
+    if known is None:
+        raise SchemaError(
+            f"the dialect {shorten(name)} is not supported; leave $schema out for 2020-12, or use "
+            f"one of {', '.join(_DIALECTS)}"
+        )
+    return known
+
 
 _MOST_LOOKS: Final = 2000
 """So often a schema may look at one value, with everything followed that looks at it too."""
 
+_HEAVY: Final = 100
+
+_NUMERIC: Final = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+
 
 class References:
-    """The references of one schema.
-
-    Args:
-        schema: A schema that is JSON and within its bounds.
+    """The references of one schema that is JSON and within its bounds.
 
     Raises:
         SchemaError: A reference leads to nothing, to what is no schema, or out of the schema; or
@@ -45,27 +67,30 @@ class References:
         self._schema = schema
         self._paths: dict[int, Path] = {}
         self._targets: dict[int, list[Any]] = {}
-        self._find(self._resolver())
+        self._root = self._resolver()
+        self._find(self._root)
+        self.is_heavy = False
+        """Whether even a small value may take long to check."""
         self._check_looks()
 
-    def targets(self, schema: Any) -> list[Any]:
-        """The schemas that the references of a schema lead to."""
-        return self._targets.get(id(schema), [])
-
-    def path(self, schema: Any) -> Path | None:
-        """Where a schema stands, if that is known."""
-        return self._paths.get(id(schema))
+    def look_up(self, location: str) -> tuple[Mapping[str, Any], Path | None]:
+        """The schema at a location that jsonschema-rs names, and its place, if that is known."""
+        base, _, pointer = location.partition("#")
+        try:
+            if base.startswith("urn:trio-mcp:"):
+                _, found = resolve_pointer(self._schema, f"#{pointer}")
+            else:
+                _, found, _ = self._look_up_one(f"{base}#{pointer}", self._root)
+        except LookupError:
+            return {}, None
+        return found, self._paths.get(id(found))
 
     def in_place(self, schema: Any) -> list[Any]:
         """The schemas that look at the same value as a schema does, one step away."""
-        targets = self.targets(schema)
-        if self.is_lone(schema):
+        targets = self._targets.get(id(schema), [])
+        if targets and self._dialect in LONE_REFERENCES:  # what stands beside does not count
             return targets
         return [part for _, part in parts_of(schema, IN_PLACE)] + targets
-
-    def is_lone(self, schema: Any) -> bool:
-        """Whether a schema is a reference beside which nothing else counts."""
-        return self._dialect in LONE_REFERENCES and bool(self.targets(schema))
 
     def _resolver(self) -> Any:
         """What looks references up; `None` if all are pointers, which need no library.
@@ -83,6 +108,7 @@ class References:
         return referencing.Registry().resolver_with_root(resource)
 
     def _find(self, root: Any) -> None:
+        dialect = self._schema.get("$schema")
         waiting: list[tuple[Path | None, Any, Any]] = [((), self._schema, root)]
         while waiting:
             path, schema, resolver = waiting.pop()
@@ -92,7 +118,9 @@ class References:
                 self._paths.setdefault(id(schema), path)
             if id(schema) in self._targets:
                 continue
-            self._check_dialect(path or (), schema)
+            if path and schema.get("$schema", dialect) != dialect:
+                place = place_in_words(path)
+                raise SchemaError(f"the schema at {place} changes the dialect with $schema")
             if path and resolver is not None:
                 resource = self._specification.create_resource(schema)
                 resolver = resolver.in_subresource(resource)
@@ -103,12 +131,6 @@ class References:
             waiting.extend(
                 (None if path is None else path + within, part, resolver)
                 for within, part in parts_of(schema)
-            )
-
-    def _check_dialect(self, path: Path, schema: Mapping[str, Any]) -> None:
-        if path and "$schema" in schema and schema["$schema"] != self._schema.get("$schema"):
-            raise SchemaError(
-                f"the schema at {place_in_words(path)} changes the dialect with $schema"
             )
 
     def _look_up(
@@ -130,7 +152,7 @@ class References:
             if reason:
                 place = place_in_words(path)
                 raise SchemaError(
-                    f"the schema at {place} refers to {cut(reference)}, which {reason}"
+                    f"the schema at {place} refers to {shorten(reference)}, which {reason}"
                 )
             yield found
 
@@ -147,8 +169,9 @@ class References:
         return None, resolved.contents, resolved.resolver
 
     def _check_looks(self) -> None:
-        """Count from the innermost outwards how many schemas look at one value."""
+        """Count from the innermost outwards how many schemas look at one value, and how long."""
         looks: dict[int, int] = {}
+        weights: dict[int, int] = {}
         entered: set[int] = set()
         waiting = [schema for _, schema in walk(self._schema)][::-1]
         while waiting:
@@ -156,9 +179,11 @@ class References:
             if id(here) in looks:
                 continue
             nexts = self.in_place(here)
-            uncounted = [each for each in nexts if id(each) not in looks]
+            uncounted = [part for part in nexts if id(part) not in looks]
             if not uncounted:
-                looks[id(here)] = 1 + sum(looks[id(each)] for each in nexts)
+                looks[id(here)] = 1 + sum(looks[id(part)] for part in nexts)
+                weights[id(here)] = _weight(here) + sum(weights[id(part)] for part in nexts)
+                self.is_heavy = self.is_heavy or weights[id(here)] > _HEAVY
                 if looks[id(here)] > _MOST_LOOKS:
                     raise SchemaError(
                         f"the schema at {self._where(here)} looks at one value more than "
@@ -178,11 +203,23 @@ class References:
         return place_in_words(self._paths.get(id(schema), ()))
 
 
+def _weight(schema: Any) -> int:
+    """How long a schema looks at one value, in units of about 50 ns, at worst."""
+    if not isinstance(schema, Mapping):
+        return 1
+    enum, named = schema.get("enum"), schema.get("patternProperties")
+    choices = enum if isinstance(enum, list) else ()
+    slow = (
+        len(_NUMERIC & schema.keys()) + sum(not isinstance(choice, str) for choice in choices) // 2
+    )
+    return 1 + 20 * slow + (len(named) if isinstance(named, Mapping) else 0)
+
+
 def _is_plain(schema: Any) -> bool:
     """Whether a schema refers by pointers alone, and begins no resource of its own."""
     if not isinstance(schema, Mapping):
         return True
-    references = [schema[each] for each in REFERENCES if isinstance(schema.get(each), str)]
+    references = [schema[keyword] for keyword in REFERENCES if isinstance(schema.get(keyword), str)]
     return not isinstance(schema.get("$id", schema.get("id")), str) and all(
-        each == "#" or each.startswith("#/") for each in references
+        reference == "#" or reference.startswith("#/") for reference in references
     )

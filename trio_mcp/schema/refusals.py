@@ -1,64 +1,53 @@
-"""Where in a value, and where in a schema, the reason stands why the value was refused.
+"""Why a value is refused: where in it, and by which keyword of the schema.
 
-jsonschema-rs is only asked for yes or no: its own errors come with copies of what they refuse, and
-with all that is wrong in every alternative. So the way to a reason is gone step by step: from a
-schema that refuses a value to the keyword that does, and from there to the part of it that refuses
-the value, or a part of the value. A keyword without such a part is the reason. Of several
-alternatives, the one that was meant is picked out first.
+jsonschema-rs names the errors (`engine`), with alternatives as a single yes or no. Of several
+alternatives, the one that was meant is picked out here, and its own errors are looked for.
 """
 
-from __future__ import annotations
-
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import operator
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import islice
 from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from trio_mcp.schema.engine import Engine, matches
-from trio_mcp.schema.keywords import IN_PLACE, REFERENCES, Path, parts_of
-from trio_mcp.schema.plain import WORDS
+from trio_mcp.schema.budget import Size, budget, measure
+from trio_mcp.schema.engine import Engine
+from trio_mcp.schema.keywords import Path
 from trio_mcp.schema.references import References
-from trio_mcp.schema.work import Costs, Verdict
 
-__all__ = ["NO_ALTERNATIVE", "SEVERAL", "Refusal", "Refusals"]
-
-# In the place of a keyword: none of several alternatives fits, or more than the one that may.
+# In the place of a keyword: none of several alternatives fits, or more than the one that may; or it
+# is too much to find out.
 NO_ALTERNATIVE: Final = "none of the alternatives"
 SEVERAL: Final = "several of the alternatives"
+UNKNOWN: Final = "unknown"
 
+_FEW: Final = 200  # values, of which all errors are looked for
 _MOST: Final = 20
-_FEW_LOOKS: Final = 2000  # of schemas at values, each of which may give a reason
-_FEW_VALUES: Final = 200
 _MOST_ALTERNATIVES: Final = 100
+_MOST_COPIED: Final = 600_000  # an error holds a copy of what is refused; so large, it takes 70 ms
 
 
 @frozen
 class Refusal:
-    """One reason, or a step on the way to one."""
+    """One reason why a value, at a path in the whole, is refused."""
 
     path: Path
-    """Where in the value."""
-
     value: Any
-    """What came."""
-
     keyword: str = ""
     """What refuses it; empty for the schema `false`."""
 
     schema: Mapping[str, Any] = {}
-    """The schema that the keyword stands in."""
+    """The schema that the keyword stands in, and its place, if that is known."""
 
-    at: Path = ()
-    """Where that is."""
+    place: Path | None = None
 
     wanted: Any = None
     """What stands at the keyword; where all alternatives go by a tag, all tags."""
 
     names: tuple[str, ...] = ()
-    """The names that are unexpected."""
-
     of_name: bool = False
     """Whether it is about the name of a property, in the object at the path."""
 
@@ -67,220 +56,167 @@ class Refusal:
         """The property of the whole value that it is about; `None` if it is about several."""
         named: Sequence[Any] = self.path or self.names
         if not named and self.keyword == "required":
-            named = [each for each in self.wanted if each not in self.value]
+            named = [name for name in self.wanted if name not in self.value]
         return str(named[0]) if named else None
-
-    def by(self, keyword: str, schema: Mapping[str, Any], at: Path) -> Refusal:
-        """The same, by a keyword of a schema."""
-        wanted = schema.get(keyword)
-        return evolve(self, keyword=keyword, schema=schema, at=at, wanted=wanted)
-
-    def below(self, step: str | int) -> Refusal:
-        """The same for a part of the value."""
-        return evolve(self, path=(*self.path, step), value=self.value[step])
 
 
 @frozen
 class Refusals:
-    """Finds why values are refused by one schema.
-
-    Args:
-        schema: The schema.
-        engine: What refuses them.
-        references: Where its references lead.
-        costs: Say of which values more than one reason can be looked for.
-    """
+    """Finds why values are refused by one schema."""
 
     _schema: Mapping[str, Any]
     _engine: Engine
     _references: References
-    _costs: Costs
 
-    def find(self, value: Any) -> list[Refusal]:
-        """Find the reasons for a value that is refused, outermost first; of a large one, one."""
-        few = self._costs.judge(value, _FEW_LOOKS, _FEW_VALUES) is Verdict.FINE
-        most = _MOST if few else 1
-        return list(islice(self._find(self._schema, (), Refusal((), value), most), most))
+    def find(self, value: Any, size: Size) -> list[Refusal]:
+        """Find the reasons for a value that is refused; of a large one, one."""
+        budget.begin(size)
+        place: Path = ()
+        if size.values + 2 * size.properties > _MOST_COPIED:
+            place = next(self._refused_properties(value), ())
+            value = value[place[1]] if place else value
+            size = measure(value)
+        path = place[1:]
+        if size.values + 2 * size.properties > _MOST_COPIED:
+            return [Refusal(path, value, UNKNOWN)]
+        every = size.values <= _FEW and size.is_small and not self._references.is_heavy
+        found = list(islice(self._find(place, value, path, every), _MOST))
+        return found if found and not budget.is_spent else [Refusal(path, value, UNKNOWN)]
 
-    def _find(self, schema: Any, at: Path, here: Refusal, most: int) -> Iterator[Refusal]:
-        for each in self._reasons(schema, at, here, most):
-            yield from self._alternatives(each, most) if each.keyword in _ALTERNATIVES else (each,)
+    def _refused_properties(self, value: Any) -> Iterator[Path]:
+        """The properties that are refused by themselves."""
+        known = self._schema.get("properties", {}).keys()
+        for name in known & value.keys() if isinstance(value, dict) else ():
+            if not self._engine.test(("properties", name))(value[name]):
+                yield "properties", name
 
-    def _reasons(
-        self, schema: Any, at: Path, here: Refusal, most: int = _MOST
-    ) -> Iterator[Refusal]:
-        """What in a schema refuses a value, down to alternatives and no further."""
-        waiting = deque([(schema, at, here)])
-        while waiting:
-            schema, at, here = waiting.popleft()
-            said = list(self._said(schema, at, here.value))
-            # Where nobody else is to blame, it is what looks at that which all others have left.
-            vague = [each for each in said if each[0] in _VAGUE] or [("$schema", {}, at)]
-            found = [each for each in said if self._refuses(*each, here.value)]
-            for each in found or vague[:1]:
-                reason = here.by(*each)
-                find = _PARTS.get(reason.keyword)
-                parts = list(islice(find(self, reason), most)) if find else []
-                waiting += parts
-                if not parts:
-                    yield self._ended(reason)
+    def _find(self, place: Path, value: Any, path: Path, every: bool) -> Iterator[Refusal]:
+        for refusal in self._reasons(place, value, path, every):
+            if refusal.keyword in _ALTERNATIVES and refusal.place is not None:
+                yield from self._alternatives(refusal, every)
+            else:
+                yield refusal
 
-    def _said(self, schema: Any, at: Path, value: Any) -> Iterator[_Said]:
-        """The keywords of all schemas that look at a value."""
-        waiting, met = deque([(schema, at)]), set()
-        while waiting:
-            schema, at = waiting.popleft()
-            if at in met or schema is True:
-                continue
-            met.add(at)
-            if schema is False:
-                yield "", {}, at
-                continue
-            said = REFERENCES if self._references.is_lone(schema) else schema
-            yield from ((each, schema, at) for each in said if each not in WORDS)
-            waiting += self._beside(schema, at, value)
+    def _reasons(self, place: Path, value: Any, path: Path, every: bool) -> list[Refusal]:
+        """What the schema at a place refuses in a value, down to alternatives and no further."""
+        errors = self._engine.errors(place, value, every=every)
+        reasons = [self._refusal(error, value, path) for error in errors]
+        vague = [refusal for refusal in reasons if refusal.keyword in _VAGUE]
+        # They refuse a value as well if it is refused by something else.
+        others = [refusal for refusal in reasons if refusal.keyword not in _VAGUE]
+        for refusal in vague:
+            if not any(other.path[: len(refusal.path)] == refusal.path for other in others):
+                others.append(refusal)
+        return others
 
-    def _refuses(self, keyword: str, schema: Mapping[str, Any], at: Path, value: Any) -> bool:
-        """Whether a keyword by itself refuses a value, whatever other schemas may say."""
-        if not keyword or keyword in _ASIDE or keyword.startswith("$"):
-            return not keyword
-        return not self._engine.of_keyword(at, schema, keyword)(value)
+    def _refusal(self, error: Any, whole: Any, path: Path) -> Refusal:
+        """What an error of jsonschema-rs says of the whole value that it was found in."""
+        steps: list[Any] = list(_steps(whole, error.instance_path, error.instance))
+        of_name = "propertyNames" in error.schema_path[-1:] or error.kind.name == "propertyNames"
+        if error.kind.name == "propertyNames":
+            error = error.kind.error
+        location, _, keyword = error.absolute_keyword_location.rpartition("/")
+        if error.kind.name == "required" and keyword != "required":  # dependentRequired/0
+            location, _, keyword = location.rpartition("/")
+        schema, place = self._references.look_up(location)
+        names: tuple[str, ...] = ()
+        if error.kind.name == "additionalProperties":
+            names = tuple(error.kind.unexpected)
+        elif error.kind.name == "falseSchema" and keyword == "additionalProperties":
+            holder: Any = reduce(operator.getitem, steps, whole)
+            names = tuple(holder)
+        elif error.kind.name == "falseSchema":
+            keyword = ""
+        wanted = schema.get(keyword)
+        if error.kind.name in ("exclusiveMinimum", "exclusiveMaximum"):  # as Draft 4 has them, too
+            keyword, wanted = error.kind.name, error.kind.limit
+        value = error.instance
+        return Refusal((*path, *steps), value, keyword, schema, place, wanted, names, of_name)
 
-    def _beside(
-        self, schema: Mapping[str, Any], at: Path, value: Any
-    ) -> Iterator[tuple[Any, Path]]:
-        """The schemas that look at the same value as a schema does, one step away."""
-        for target in self._references.targets(schema):
-            path = self._references.path(target)
-            if path is not None:
-                yield target, path
-        places = dict(parts_of(schema, IN_PLACE))
-        branch = None
-        if ("if",) in places:
-            branch = "then" if self._engine.of_part((*at, "if"))(value) else "else"
-        for path, each in places.items():
-            depends = path[0] in _DEPENDENT and isinstance(value, dict) and path[1] in value
-            if path[0] in ("allOf", branch) or depends:
-                yield each, (*at, *path)
+    def _alternatives(self, here: Refusal, every: bool) -> Iterator[Refusal]:
+        """Find what is wrong with the alternative that was meant, if that is clear.
 
-    def _ended(self, here: Refusal) -> Refusal:
-        """A keyword that refuses a value by itself, with all that is to be said of it."""
-        keyword, schema, at = here.keyword, here.schema, here.at
-        if keyword == "additionalProperties":
-            fits = self._engine.of_keyword(at, schema, keyword)
-            names = (name for name, each in here.value.items() if not fits({name: each}))
-            return evolve(here, names=tuple(names))
-        if keyword == "contains":
-            count = sum(map(self._engine.of_part((*at, keyword)), here.value))
-            too_many = count and count > schema.get("maxContains", count)
-            least = "minContains" if "minContains" in schema else keyword
-            return here.by("maxContains" if too_many else least, schema, at)
-        if here.wanted is True and keyword in _BOUNDS:  # as Draft 4 says it, beside the bound
-            return evolve(here, wanted=schema[_BOUNDS[keyword]])
-        return here
-
-    # Alternatives -----------------------------------------------------------------------------
-
-    def _alternatives(self, here: Refusal, most: int) -> Iterator[Refusal]:
-        """What is wrong with the alternative that was meant, where that can be told.
-
-        One of another type was not; and of those that are told apart by a tag, one with another
-        tag was not.
+        One of another type was not; nor, where a tag distinguishes them, one with another tag.
         """
-        at = (*here.at, here.keyword)
-        members = [(each, (*at, index)) for index, each in enumerate(here.wanted)]
-        if len(members) > _MOST_ALTERNATIVES:
+        assert here.place is not None
+        places = [(*here.place, here.keyword, index) for index in range(len(here.wanted))]
+        if len(places) > _MOST_ALTERNATIVES:
             yield here
             return
         if here.keyword == "oneOf" and any(
-            self._engine.of_part(path)(here.value) for _, path in members
+            self._engine.test(option)(here.value) for option in places
         ):
             yield evolve(here, keyword=SEVERAL)
             return
-        signs = [list(self._signs(each, path, here.value)) for each, path in members]
+        signs = [list(self._signs(option, here.value)) for option in places]
         alike = [index for index, found in enumerate(signs) if all(path for path, _ in found)]
         meant = [index for index in alike if not signs[index]]
         for left in (alike, meant):
             if len(left) == 1:
-                yield from self._find(*members[left[0]], here, most)
+                yield from self._find(places[left[0]], here.value, here.path, every)
                 return
-        places = {path for index in alike for path, _ in signs[index][:1]}
-        if len(places) == 1 and not meant:
+        tagged = {path for index in alike for path, _ in signs[index][:1]}
+        if len(tagged) == 1 and not meant:
             tags = [tag for index in alike for tag in signs[index][0][1]]
-            (name,) = places.pop()
-            yield evolve(here.below(name), keyword="enum", schema={}, wanted=tags)
+            (name,) = tagged.pop()
+            yield evolve(
+                here,
+                path=(*here.path, name),
+                value=here.value[name],
+                keyword="enum",
+                schema={},
+                wanted=tags,
+            )
         else:
             yield evolve(here, keyword=NO_ALTERNATIVE) if alike else here
 
-    def _signs(self, schema: Any, at: Path, value: Any) -> Iterator[tuple[Path, list[Any]]]:
+    def _signs(self, place: Path, value: Any) -> Iterator[tuple[Path, list[Any]]]:
         """Where an alternative demands another type or tag, and which tags; `()` is the whole."""
         if isinstance(value, dict):  # of which the tags are enough
-            tags = (each for each in value.items() if isinstance(each[1], str | int | float | None))
+            tags = (item for item in value.items() if isinstance(item[1], str | int | float | None))
             value = dict(islice(tags, _MOST))
         elif isinstance(value, list | tuple):
             value = []
-        for each in self._reasons(schema, at, Refusal((), value)):
-            if each.keyword in ("enum", "const") and len(each.path) < 2 and not each.of_name:
-                yield each.path, each.wanted if each.keyword == "enum" else [each.wanted]
-            elif each.keyword in ("type", "") and not each.path:
+        for refusal in self._reasons(place, value, (), every=True):
+            if (
+                refusal.keyword in ("enum", "const")
+                and len(refusal.path) < 2
+                and not refusal.of_name
+            ):
+                yield (
+                    refusal.path,
+                    refusal.wanted if refusal.keyword == "enum" else [refusal.wanted],
+                )
+            elif refusal.keyword in ("type", "") and not refusal.path:
                 yield (), []
 
-    # What keywords hold -----------------------------------------------------------------------
-
-    def _properties(self, here: Refusal) -> Iterator[_Part]:
-        keyword, wanted, at = here.keyword, here.wanted, (*here.at, here.keyword)
-        fits = self._engine.of_keyword(here.at, here.schema, keyword)
-        for name in (name for name, each in here.value.items() if not fits({name: each})):
-            if keyword == "properties":
-                yield wanted[name], (*at, name), here.below(name)
-            elif keyword == "patternProperties":
-                for each in wanted:
-                    refuses = not self._engine.of_part((*at, each))(here.value[name])
-                    if refuses and matches(each, name):
-                        yield wanted[each], (*at, each), here.below(name)
-            elif wanted is not False:  # or else the names are told together
-                yield wanted, at, here.below(name)
-
-    def _names(self, here: Refusal) -> Iterator[_Part]:
-        fits, at = self._engine.of_part((*here.at, here.keyword)), (*here.at, here.keyword)
-        for name in here.value:
-            if not fits(name):
-                yield here.wanted, at, evolve(here, value=name, of_name=True)
-
-    def _items(self, here: Refusal) -> Iterator[_Part]:
-        values, wanted, at = here.value, here.wanted, (*here.at, here.keyword)
-        if isinstance(wanted, list):
-            parts = (
-                (each, (*at, index), index) for index, each in enumerate(wanted[: len(values)])
-            )
-        else:
-            before = here.schema.get("prefixItems" if here.keyword == "items" else "items", [])
-            start = len(before) if isinstance(before, list) else 0
-            parts = ((wanted, at, index) for index in range(start, len(values)))
-        for schema, place, index in parts:
-            if not self._engine.of_part(place)(values[index]):
-                yield schema, place, here.below(index)
-
-
-_Said = tuple[str, Mapping[str, Any], Path]
-"""A keyword, the schema that it stands in, and where that is."""
-
-_Part = tuple[Any, Path, Refusal]
-"""A schema, where it stands, and the value that it refuses."""
-
-_PARTS: Final[dict[str, Callable[[Refusals, Refusal], Iterator[_Part]]]] = {
-    **dict.fromkeys(
-        ("properties", "patternProperties", "additionalProperties"), Refusals._properties
-    ),
-    "propertyNames": Refusals._names,
-    **dict.fromkeys(("prefixItems", "items", "additionalItems"), Refusals._items),
-}
 
 _ALTERNATIVES: Final = ("anyOf", "oneOf")
-_LAST: Final = ("unevaluatedProperties", "unevaluatedItems")
-_VAGUE: Final = (*_LAST, *REFERENCES)
-_DEPENDENT: Final = ("dependentSchemas", "dependencies")
-_ASIDE: Final = (*_LAST, "dependentSchemas", "allOf", "if", "then", "else")
-"""Keywords that refuse nothing by themselves."""
+_VAGUE: Final = ("unevaluatedProperties", "unevaluatedItems")
 
-_BOUNDS: Final = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+
+def _steps(value: Any, path: list[str | int], instance: Any) -> Iterator[str | int]:
+    """The way to a part of a value, of which jsonschema-rs tells only the most.
+
+    It leaves out empty names, and tells 7 for the name "007".
+    """
+    for step in path:
+        name = step
+        while isinstance(value, Mapping):
+            name = _name_in(value, step)
+            if name in value or "" not in value:
+                break
+            yield ""
+            value = value[""]
+        yield name
+        value = value[name]
+    while isinstance(value, Mapping) and "" in value and value != instance:
+        yield ""
+        value = value[""]
+
+
+def _name_in(value: Mapping[str, Any], step: str | int) -> str:
+    if isinstance(step, str) or str(step) in value:
+        return str(step)
+    numbers = (name for name in value if re.fullmatch(rf"\+?0*{step}", name))
+    return next(numbers, str(step))

@@ -1,11 +1,9 @@
 """What a function returns, by its annotation.
 
 What has structure has a schema, which is published and which results are held against; text and
-nothing have none. Of a type without a JSON Schema it is only made sure that it can be told in JSON,
-as far as that is plain: a class that has no JSON form, and no subclasses that might, is refused.
+nothing have none. A type without a JSON Schema is refused only if no value of it, or of a subclass,
+can have a JSON form.
 """
-
-from __future__ import annotations
 
 import inspect
 import typing
@@ -26,8 +24,6 @@ from trio_mcp.schema.kinds import (
 from trio_mcp.schema.unstructuring import can_unstructure, unstructure
 from trio_mcp.wire.errors import SchemaError
 
-__all__ = ["BYTES", "USE_OF_BYTES", "describe_return"]
-
 BYTES = (bytes, bytearray, memoryview)
 USE_OF_BYTES = (
     "bytes alone do not say what they are; return ImageContent(data, 'image/png'), "
@@ -44,21 +40,12 @@ _WHAT_CAN_BE = (
 def describe_return(
     tool: str, annotation: Any, result_types: Collection[type] = ()
 ) -> tuple[dict[str, Any] | None, Callable[[Any], Any] | None, bool]:
-    """Work out what the return annotation says of a function's results before there are any.
+    """Read a return annotation, in which `result_types` are results that are not converted.
 
-    Args:
-        tool: The function's name.
-        annotation: The annotation, resolved.
-        result_types: Classes that are results in themselves; an annotation that names one of them
-            has no schema, and its values are not converted.
-
-    Returns:
-        Their schema, what turns them into JSON, and whether they are lists of `result_types`.
-
-    Raises:
-        SchemaError: It has no JSON form.
+    The outcome is the schema of results, what makes JSON of them, and whether they are lists of
+    `result_types`.
     """
-    if any(each in BYTES for each in alternatives(annotation)):
+    if any(member in BYTES for member in alternatives(annotation)):
         raise SchemaError(f"function {tool!r}, return annotation: {USE_OF_BYTES}")
     if _mentions(annotation, result_types):
         return None, unstructure, _lists(annotation, result_types)
@@ -94,14 +81,16 @@ def _is_of_objects(schema: dict[str, Any], definitions: dict[str, Any]) -> bool:
         schema = definitions[schema["$ref"].removeprefix("#/$defs/")]
     members = schema.get("anyOf", schema.get("oneOf", ()))
     if members:
-        return all(_is_of_objects(each, definitions) for each in members)
+        return all(_is_of_objects(member, definitions) for member in members)
     return schema.get("type") == "object"
 
 
 def _says_nothing(schema: dict[str, Any]) -> bool:
     """Whether the text of a result has all that could be structured, or it may be anything."""
     members = schema.get("anyOf", [schema])
-    return any(each in _ANYTHING for each in members) or all(each in _TEXT for each in members)
+    return any(member in _ANYTHING for member in members) or all(
+        member in _TEXT for member in members
+    )
 
 
 _ANYTHING: Final[tuple[dict[str, Any], ...]] = ({}, {"type": "array"})
@@ -113,13 +102,13 @@ def _mentions(annotation: Any, kinds: Collection[type]) -> bool:
     """Whether one of the classes, or a subclass, stands anywhere in the annotation."""
     if isinstance(annotation, type) and any(kind in annotation.__mro__ for kind in kinds):
         return True
-    return any(_mentions(each, kinds) for each in typing.get_args(annotation))
+    return any(_mentions(argument, kinds) for argument in typing.get_args(annotation))
 
 
 def _lists(annotation: Any, kinds: Collection[type]) -> bool:
     """Whether the annotation is, or may be, a list with one of the classes in it."""
-    lists = (each for each in alternatives(annotation) if typing.get_origin(each) in _LISTS)
-    return any(_mentions(each, kinds) for each in lists)
+    lists = (member for member in alternatives(annotation) if typing.get_origin(member) in _LISTS)
+    return any(_mentions(member, kinds) for member in lists)
 
 
 def _is_object(annotation: Any) -> bool:
@@ -128,11 +117,10 @@ def _is_object(annotation: Any) -> bool:
 
 
 def _may_have_form(kind: type) -> bool:
-    """Whether values of a class without a schema can be told in JSON all the same."""
+    """Whether values of a class without a schema may have a JSON form all the same."""
     is_general = inspect.isabstract(kind) or getattr(kind, "_is_protocol", False)
     return not is_opaque(kind) and (is_general or _has_form(kind))
 
 
 def _has_form(kind: type) -> bool:
-    """Whether values of a class can be told in JSON, or those of a subclass."""
     return can_unstructure(kind) or any(map(_has_form, type.__subclasses__(kind)))

@@ -1,14 +1,10 @@
 """Words for values, types and schemas, as they stand in error sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trio_mcp.schema.texts import WORDS
 from trio_mcp.wire.jsonrpc import json_type
-
-__all__ = ["came", "cut", "expectation", "join_path", "listed", "named", "subject"]
 
 _LONGEST = 60
 _CONSTANTS = {None: "null", True: "true", False: "false"}
@@ -23,12 +19,12 @@ _WITH_ARTICLE = {
 }
 
 
-def came(value: Any, *, is_shown: bool = True) -> str:
+def describe(value: Any, *, is_shown: bool = True) -> str:
     """What came: its type as JSON has it, and the value itself if it may be shown."""
-    return f"{json_type(value)} came" + (f" ({cut(value)})" if is_shown else "")
+    return f"{json_type(value)} came" + (f" ({shorten(value)})" if is_shown else "")
 
 
-def cut(value: Any) -> str:
+def shorten(value: Any) -> str:
     """A value in few words, at no more cost than the little that is shown.
 
     Constants are those of JSON, because so are the values of most readers; quotes are Python's.
@@ -41,21 +37,16 @@ def cut(value: Any) -> str:
         return f"{len(value)} properties"
     elif isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
         return f"{value.bit_length()} bits long"
-    else:
-        text = _short(value)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
-
-
-def _short(value: Any) -> str:
-    """`repr` with whatever is nested left out beyond a first few."""
-    if isinstance(value, list | tuple):
-        inner = ", ".join(_leaf(each) for each in value[:8])
-        return f"[{inner}{', ...' if len(value) > 8 else ''}]"
-    if isinstance(value, Mapping):
+    elif isinstance(value, list | tuple):
+        inner = ", ".join(_leaf(item) for item in value[:8])
+        text = f"[{inner}{', ...' if len(value) > 8 else ''}]"
+    elif isinstance(value, Mapping):
         shown = list(value.items())[:8]
         inner = ", ".join(f"{_leaf(key)}: {_leaf(each)}" for key, each in shown)
-        return f"{{{inner}{', ...' if len(value) > 8 else ''}}}"
-    return _CONSTANTS[value] if value is None or isinstance(value, bool) else repr(value)
+        text = f"{{{inner}{', ...' if len(value) > 8 else ''}}}"
+    else:
+        text = _CONSTANTS[value] if value is None or isinstance(value, bool) else repr(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
 def _leaf(value: Any) -> str:
@@ -63,10 +54,10 @@ def _leaf(value: Any) -> str:
         return "[...]" if value else "[]"
     if isinstance(value, Mapping):
         return "{...}" if value else "{}"
-    return cut(value)
+    return shorten(value)
 
 
-def listed(texts: Iterable[str], last: str = "or", most: int = 8) -> str:
+def join_words(texts: Iterable[str], last: str = "or", most: int = 8) -> str:
     """'a, b or c', with the tail of a long list left out."""
     words = list(texts)
     if len(words) > most:
@@ -92,7 +83,7 @@ _WHOLES = {"argument": "arguments", "field": "form"}
 
 def named(noun: str, told: Sequence[str]) -> str:
     """'argument a', or 'arguments a and b'."""
-    return f"{noun}{'' if len(told) == 1 else 's'} {listed(told, 'and')}"
+    return f"{noun}{'' if len(told) == 1 else 's'} {join_words(told, 'and')}"
 
 
 def subject(noun: str, place: str = "") -> str:
@@ -105,17 +96,17 @@ def expectation(schema: Any) -> str:
     if not isinstance(schema, Mapping):
         return "anything" if schema else "absent"
     if "const" in schema:
-        return cut(schema["const"])
+        return shorten(schema["const"])
     if isinstance(schema.get("enum"), list):
-        return f"one of {listed(map(cut, schema['enum']))}"
+        return f"one of {join_words(map(shorten, schema['enum']))}"
     for keyword in ("anyOf", "oneOf"):
         if isinstance(schema.get(keyword), list):
-            members = list(dict.fromkeys(expectation(each) for each in schema[keyword]))
-            return listed(members)
+            members = list(dict.fromkeys(expectation(member) for member in schema[keyword]))
+            return join_words(members)
     if schema.get("type") == "string" and schema.get("format") in WORDS:
         return WORDS[schema["format"]]
     if schema.get("contentEncoding") == "base64":
         return "base64 text"
     kinds = schema.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
-    return listed(_WITH_ARTICLE.get(kind, "a value") for kind in kinds) or "a value"
+    return join_words(_WITH_ARTICLE.get(kind, "a value") for kind in kinds) or "a value"

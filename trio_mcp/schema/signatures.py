@@ -15,31 +15,17 @@ from attrs import NOTHING, frozen
 
 from trio_mcp.schema.fields import class_of, resolve_names
 from trio_mcp.schema.kinds import alternatives
-from trio_mcp.schema.sentences import cut
+from trio_mcp.schema.sentences import shorten
 from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.safe_repr import safe_repr
 
-__all__ = [
-    "Hints",
-    "Taken",
-    "check_function",
-    "docstring_of",
-    "name_of",
-    "taken_by",
-    "where",
-]
-
 
 def check_function(function: Any) -> None:
-    """Make sure that something is a function which gives one answer.
-
-    Raises:
-        SchemaError: It is not; the message says what to register instead.
-    """
+    """Make sure that something is a function which gives one answer."""
     if isinstance(function, str):
         raise SchemaError(
-            f"{cut(function)} is a text, not a function; if it is meant as a name, write "
-            f"name={cut(function)}"
+            f"{shorten(function)} is a text, not a function; if it is meant as a name, write "
+            f"name={shorten(function)}"
         )
     if not callable(function):
         raise SchemaError(
@@ -52,8 +38,8 @@ def check_function(function: Any) -> None:
             "and returns one"
         )
     call = getattr(function, "__call__", None)  # noqa: B004  # a callable object
-    for each in (_innermost(function), call):
-        if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
+    for candidate in (_innermost(function), call):
+        if inspect.isgeneratorfunction(candidate) or inspect.isasyncgenfunction(candidate):
             raise SchemaError(
                 f"function {name_of(function)!r} yields, but a request has one answer; collect "
                 "the values and return a list (a Context's progress() tells how far it is)"
@@ -84,8 +70,7 @@ def _innermost(function: Any) -> Any:
 class Hints:
     """The resolved annotations of a function, one at a time.
 
-    One that cannot be resolved spoils only its own parameter, and the context type is known by
-    its name even where it was imported for type checking alone.
+    One that cannot be resolved spoils only its own parameter; the context type is known by name.
     """
 
     def __init__(self, tool: str, function: Any, context_type: type | None) -> None:
@@ -101,11 +86,7 @@ class Hints:
             self._locals.setdefault(context_type.__name__, context_type)
 
     def resolve(self, parameter: str, annotation: Any) -> Any:
-        """Replace the names in the annotation of a parameter, or of `return`.
-
-        Raises:
-            SchemaError: It names what is not known.
-        """
+        """Replace the names in the annotation of a parameter, or of `return`."""
         if annotation is inspect.Parameter.empty:
             return Any
         # Names that are meant beat those that are merely known: globals shadow the context's.
@@ -120,11 +101,10 @@ class Hints:
             ) from error
 
     def is_context(self, annotation: Any) -> bool:
-        """Whether a parameter of that annotation is for the context."""
         if self.context_type is None:
             return False
-        kinds = [class_of(each) for each in alternatives(annotation)]
-        return any(isinstance(each, type) and issubclass(each, self.context_type) for each in kinds)
+        kinds = [class_of(member) for member in alternatives(annotation)]
+        return any(isinstance(kind, type) and issubclass(kind, self.context_type) for kind in kinds)
 
 
 def _enclosed_names(function: Any) -> dict[str, Any]:
@@ -141,7 +121,6 @@ def _enclosed_names(function: Any) -> dict[str, Any]:
 
 
 def where(parameter: str) -> str:
-    """Where an annotation stands, in words."""
     return "return annotation" if parameter == "return" else f"parameter {parameter!r}"
 
 
@@ -157,12 +136,10 @@ class Taken:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the function cannot be called without it."""
         return self.default is NOTHING and not self.rest
 
     @classmethod
     def read(cls, parameter: inspect.Parameter, hints: Hints) -> Taken:
-        """Read a parameter of a signature."""
         refusal = _REFUSED.get(parameter.kind)
         if refusal is not None:
             raise SchemaError(f"function {hints.tool!r}, parameter {parameter.name!r}: {refusal}")
@@ -187,11 +164,7 @@ _REFUSED: dict[Any, str] = {
 
 
 def taken_by(function: Callable[..., Any], hints: Hints) -> tuple[list[Taken], str | None, Any]:
-    """Read a signature: what is taken from callers, the parameter for the context, the return.
-
-    Raises:
-        SchemaError: A parameter cannot be filled.
-    """
+    """Read a signature: what callers give, the parameter for the context, the return annotation."""
     name = hints.tool
     try:
         signature = inspect.signature(function)
@@ -200,20 +173,20 @@ def taken_by(function: Callable[..., Any], hints: Hints) -> tuple[list[Taken], s
             f"function {name!r}: its signature cannot be read ({error}); wrap it in a function"
         ) from error
     _check_bound(function, name, signature)
-    taken = [Taken.read(each, hints) for each in signature.parameters.values()]
-    contexts = [each.name for each in taken if each.is_context]
+    taken = [Taken.read(parameter, hints) for parameter in signature.parameters.values()]
+    contexts = [parameter.name for parameter in taken if parameter.is_context]
     if len(contexts) > 1:
         names = " and ".join(map(repr, contexts))
         raise SchemaError(
             f"function {name!r}: the parameters {names} are both for the context, of which there "
             "is one; take one of them away"
         )
-    given = [each for each in taken if not each.is_context]
+    given = [parameter for parameter in taken if not parameter.is_context]
     return given, contexts[0] if contexts else None, signature.return_annotation
 
 
 def _check_bound(function: Any, name: str, signature: inspect.Signature) -> None:
-    """Refuse a method that was taken from its class: nobody could fill its `self`."""
+    """Refuse a method that was taken from its class: its `self` would not be filled."""
     first = next(iter(signature.parameters.values()), None)
     if first is None or first.name != "self" or first.annotation is not first.empty:
         return

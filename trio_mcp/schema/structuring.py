@@ -1,8 +1,7 @@
 """Valid JSON arguments as the Python types that a function is annotated with.
 
-A plain JSON type needs nothing and costs nothing. Numbers are settled by exact type (JSON says
-`1` for the float 1.0, and may say `1.0` for the integer 1). Everything else goes through `hooks`,
-which are imported and made at the first call that needs them.
+A plain JSON type costs nothing. Numbers are settled by exact type (JSON says `1` for the float 1.0,
+and may say `1.0` for the integer 1). All else goes through `hooks`, imported at the first need.
 """
 
 from __future__ import annotations
@@ -11,14 +10,12 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from trio_mcp.schema.errors import ArgumentError, Problem, Unfit, Within
+from trio_mcp.schema.errors import ArgumentError, AtPath, ConversionError, Problem
 from trio_mcp.schema.kinds import bare, is_plain
 from trio_mcp.schema.sentences import join_path, subject
 
 if TYPE_CHECKING:
     from trio_mcp.schema.hooks import Hook
-
-__all__ = ["as_they_came", "explain", "structure_arguments"]
 
 
 def structure_arguments(
@@ -26,14 +23,9 @@ def structure_arguments(
 ) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Make the function that turns valid arguments into keyword arguments.
 
-    Args:
-        annotations: What each parameter is annotated with.
-        rest: What `**kwargs` is annotated with, if the function takes it.
-
-    Returns:
-        A function from JSON arguments to keyword arguments. It leaves its argument as it is,
-        returns the very same dictionary where there is nothing to change, and raises
-        `ArgumentError` for what the schema could not know.
+    It leaves its argument as it is, returns the very same dictionary where there is nothing to
+    change, and raises `ArgumentError` for what the schema could not know. `rest` is what
+    `**kwargs` is annotated with, if the function takes it.
     """
     wanted = {
         name: annotation
@@ -101,11 +93,11 @@ def _hook_and_type(annotation: Any) -> tuple[Hook, Any]:
 def explain(noun: str, error: BaseException, *path: str) -> str:
     """Say what is wrong at a path, or below it: with an 'argument', or a 'field'."""
     steps: list[str | int] = [*path]
-    while isinstance(error, Within):
+    while isinstance(error, AtPath):
         steps.append(error.step)
         error = error.error
     place = join_path(steps)
-    if isinstance(error, Unfit):
+    if isinstance(error, ConversionError):
         return error.tell(noun, place)
     return f"{subject(noun, place)} is not acceptable{_reason_of(error)}."
 

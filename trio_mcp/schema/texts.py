@@ -1,9 +1,7 @@
-"""Types whose values travel as text of some format: how they are named, written, read and told.
+"""Types whose values travel as text of some format: how they are named, written and read.
 
 They are known by name, so that nothing is imported to be recognised.
 """
-
-from __future__ import annotations
 
 import pathlib
 import re
@@ -12,16 +10,12 @@ from typing import Any, Final
 
 from attrs import frozen
 
-__all__ = ["WORDS", "TextType", "text_type"]
-
 
 @frozen(eq=False, repr=False)
 class TextType:
     """A type whose values travel as text."""
 
     format: str
-    """The `format` in its schema."""
-
     words: str
     """What such a text is called in sentences."""
 
@@ -32,13 +26,13 @@ class TextType:
 
 
 def text_type(kind: Any) -> TextType | None:
-    """How values of a class, or of one that it is derived from, are told as text."""
+    """How values of a class, or of one that it is derived from, travel as text."""
     if not isinstance(kind, type):
         return None
     if issubclass(kind, pathlib.PurePath):
         return _BY_NAME["trio.Path"]
-    names = (f"{each.__module__}.{each.__qualname__}" for each in kind.__mro__)
-    return next((_BY_NAME[each] for each in names if each in _BY_NAME), None)
+    names = (f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__)
+    return next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
 
 
 def _read_decimal(kind: Any, text: str) -> Any:
@@ -53,14 +47,6 @@ def _read_url(kind: Any, text: str) -> Any:
 
     parsed: Any = urllib.parse.urlsplit(text)
     return parsed if isinstance(parsed, kind) else urllib.parse.urlparse(text)
-
-
-def _read_moment(kind: Any, text: str) -> Any:
-    return kind.fromisoformat(text)
-
-
-def _write_moment(moment: Any) -> str:
-    return str(moment.isoformat())
 
 
 _DURATION: Final = (  # compiled by the first one: no start waits for it
@@ -92,7 +78,10 @@ def _write_duration(duration: Any) -> str:
 
 
 _LONGEST_DURATION: Final = 100
-_MOMENT: Final = (_write_moment, _read_moment)
+_MOMENT: Final = (
+    lambda moment: str(moment.isoformat()),
+    lambda kind, text: kind.fromisoformat(text),
+)
 _URL: Final = TextType("uri", "a URI", lambda url: str(url.geturl()), _read_url)
 
 _BY_NAME: Final = {
@@ -113,5 +102,5 @@ _BY_NAME: Final = {
     "trio.Path": TextType("path", "a path"),
 }
 
-WORDS: Final = {each.format: each.words for each in _BY_NAME.values()}
+WORDS: Final = {text.format: text.words for text in _BY_NAME.values()}
 """What a text is called in sentences, by the `format` in its schema."""

@@ -4,8 +4,6 @@ One table by exact type serves most values; a class that is met for the first ti
 once and its way is remembered.
 """
 
-from __future__ import annotations
-
 import base64
 import collections.abc as abc
 import enum
@@ -17,8 +15,6 @@ from trio_mcp.schema.fields import members_of
 from trio_mcp.schema.models import Model, is_model
 from trio_mcp.schema.texts import text_type
 
-__all__ = ["can_unstructure", "unstructure"]
-
 
 def unstructure(value: Any) -> Any:
     """Turn a Python value into one that JSON can carry.
@@ -27,13 +23,8 @@ def unstructure(value: Any) -> Any:
         value: Plain JSON values, attrs classes, dataclasses, enums, dates and times, UUIDs,
             paths, decimals, bytes (as base64), and lists, tuples, sets and mappings of those.
 
-    Returns:
-        A value of `str`, `int`, `float`, `bool`, `None`, `list` and `dict`. The value given is
-        left as it is.
-
     Raises:
-        TypeError: A value, or one within it, has no JSON counterpart; the message names its
-            type.
+        TypeError: A value, or one within it, has no JSON counterpart; the message names its type.
 
     Example:
         >>> unstructure({"when": datetime.date(2024, 5, 1)})
@@ -43,7 +34,6 @@ def unstructure(value: Any) -> Any:
 
 
 def can_unstructure(kind: type) -> bool:
-    """Whether values of a class can be turned into JSON, as far as the class decides that."""
     try:
         _way_of(kind)
     except TypeError:
@@ -53,10 +43,6 @@ def can_unstructure(kind: type) -> bool:
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _list(value: Any) -> list[Any]:
-    return [unstructure(each) for each in value]
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -70,24 +56,16 @@ def _key(key: Any) -> str:
     raise TypeError(f"the keys of a JSON object are strings, not {type(key).__name__}")
 
 
-def _enum(value: enum.Enum) -> Any:
-    return unstructure(value.value)
-
-
-def _base64(value: Any) -> str:
-    return base64.b64encode(value).decode("ascii")
-
-
 # The first that fits: an enum of strings is an enum, and a string is no sequence.
 _BY_BASE: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = [
-    (enum.Enum, _enum),
+    (enum.Enum, lambda value: unstructure(value.value)),
     (bool, _same),
     (str, str),
     (int, int),
     (float, float),
-    ((bytes, bytearray, memoryview), _base64),
+    ((bytes, bytearray, memoryview), lambda value: base64.b64encode(value).decode()),
     (abc.Mapping, _mapping),
-    ((list, tuple, abc.Set, abc.Sequence), _list),
+    ((list, tuple, abc.Set, abc.Sequence), lambda value: [unstructure(item) for item in value]),
 ]
 
 
@@ -102,7 +80,7 @@ def _way_of(kind: Any) -> Callable[[Any], Any]:
         return Model(kind).write
     members = members_of(kind)
     if members is not None:
-        return _record([each.name for each in members])
+        return _record([member.name for member in members])
     for base, way in _BY_BASE:
         if issubclass(kind, base):
             return way

@@ -1,6 +1,6 @@
 """Whether a value fits a schema, and if not, why.
 
-Schemas of plain types are checked by a table (`plain`). What that does not accept is for `judge`,
+Schemas of plain types are checked by a table (`plain`). What that does not accept is for `full`,
 which is not imported, and compiles nothing, before the first value that needs it.
 """
 
@@ -11,61 +11,42 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trio_mcp.schema.errors import Problem
-from trio_mcp.schema.plain import TAKES_LONG, classes_of, plain_test
+from trio_mcp.schema.plain import classes_of, plain_test
 
 if TYPE_CHECKING:
-    from trio_mcp.schema.judge import Judge
-
-__all__ = ["TAKES_LONG", "Validator", "compile_test", "compile_validator"]
+    from trio_mcp.schema.full import FullValidator
 
 
 class Validator:
     """Says what is wrong with values by one schema. Made by `compile_validator`.
 
-    It may be called from several threads. On an event loop, `at_once` is.
+    It may be called from several threads. On an event loop, large values are for another thread.
     """
 
     def __init__(self, schema: Mapping[str, Any], noun: str, shows_values: bool) -> None:
         self._schema = schema
         self._noun = noun
         self._shows_values = shows_values
-        self.is_plain = plain_test(schema) or _never
+        self.is_plain = plain_test(schema) or (lambda _: False)
         """Whether a value fits at sight, as most do; if not, it may fit all the same."""
 
     def __call__(self, value: Any) -> Problem | None:
         """Say what is wrong with a value, in one or a few sentences; `None` if nothing is.
 
-        Where, what was expected, what came. A value that would take too much work, that is nested
-        more than 200 levels deep, or that holds numbers of more than 1,024 bits where these matter,
-        is refused without being held against the schema.
+        A value that takes too much work, that is nested more than 200 levels deep, or that holds
+        numbers of more than 1,024 bits where these matter, is refused.
         """
-        return None if self.is_plain(value) else self._judge.tell(value)
-
-    def at_once(self, value: Any) -> Problem | None:
-        """Do the same, unless it may take long, and is better done in a thread by a plain call.
-
-        Returns:
-            What is wrong, `None`, or `TAKES_LONG` if the value was not checked.
-        """
-        return None if self.is_plain(value) else self._judge.tell_at_once(value)
-
-    def takes_long(self, value: Any) -> bool:
-        """Whether checking a value, or converting it, is not for an event loop."""
-        return not self.is_plain(value) and self._judge.takes_long(value)
+        return None if self.is_plain(value) else self._full(value)
 
     def compile(self) -> None:
-        """Do now what else the first value would have to wait for.
-
-        Raises:
-            SchemaError: jsonschema-rs does not take the schema.
-        """
-        assert self._judge
+        """Do now what else the first value would have to wait for."""
+        assert self._full
 
     @functools.cached_property
-    def _judge(self) -> Judge:
-        from trio_mcp.schema.judge import Judge  # most servers do not need it for their first call
+    def _full(self) -> FullValidator:
+        from trio_mcp.schema.full import FullValidator  # most servers need it for no first call
 
-        return Judge(self._schema, self._noun, self._shows_values)
+        return FullValidator(self._schema, self._noun, self._shows_values)
 
 
 def compile_validator(
@@ -75,19 +56,13 @@ def compile_validator(
     noun: str = "argument",
     shows_values: bool = True,
 ) -> Validator:
-    """Make the function that validates values against a schema.
+    """Make the function that says what is wrong with values by a schema, `None` for valid ones.
 
     Args:
-        schema: A JSON Schema; `$schema` says its dialect, which is 2020-12 if it does not. It
-            must not change.
-        inferred: The schema comes from annotations or parameters of this room, so it need not
-            be checked.
+        schema: A JSON Schema; `$schema` says its dialect, by default 2020-12. It must not change.
+        inferred: The schema was made from annotations or parameters, and need not be checked.
         noun: What the values within the value are called in sentences: 'argument' or 'result'.
-        shows_values: Whether the sentences quote what came; they always tell its type.
-
-    Returns:
-        A function that returns `None` for a valid value and otherwise one or a few clear
-        sentences: where, what was expected, what came.
+        shows_values: Whether the sentences quote what came; they always name its type.
 
     Raises:
         SchemaError: The schema is not acceptable, as `check_schema` says.
@@ -107,10 +82,10 @@ def compile_validator(
 
 
 def compile_test(schema: Mapping[str, Any]) -> Callable[[Any], bool]:
-    """Make the function that says whether a value fits a schema from annotations, and no more.
+    """Make the function that says whether a value fits a schema from annotations.
 
-    The value must be part of one that a validator has passed, or come from the author: its cost is
-    not looked at.
+    The value must be part of one that a validator has passed, or come from the author: its cost
+    is not looked at.
     """
 
     @functools.cache
@@ -121,7 +96,3 @@ def compile_test(schema: Mapping[str, Any]) -> Callable[[Any], bool]:
 
     classes = classes_of(schema) or frozenset()
     return lambda value: value.__class__ in classes or fits()(value)
-
-
-def _never(_: Any) -> bool:
-    return False

@@ -1,4 +1,4 @@
-"""Calls that nobody waits for on a connection: an extension has them answered, and hears of them.
+"""Calls that belong to no connection: an extension has them answered, and hears what they say.
 
 Such a call is admitted, run and answered like any other. What its handler reports, logs and asks
 goes to the extension's channel instead of a client.
@@ -13,27 +13,28 @@ import trio
 from attrs import Factory, define, field
 
 from trio_mcp.peer.channel import ResponseOnly
-from trio_mcp.peer.decoding import in_turn
 from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
 from trio_mcp.peer.runner import Runner
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 from trio_mcp.registry.extension import ExtensionRequest
 from trio_mcp.server.caller import Caller
-from trio_mcp.server.conversation import QuestionNames, declares
+from trio_mcp.server.conversation import declares
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.handlercall import HandlerCall
+from trio_mcp.server.modern_conversation import QuestionNames
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
+from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, McpError
-from trio_mcp.wire.jsonrpc import Json, Request, Response, decode
+from trio_mcp.wire.jsonrpc import Json, Request
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.revisions import BY_NAME, Revision
 
-_NOBODY: Final = "There is nobody who could be asked: the call runs in the background"
+_NO_CLIENT: Final = "There is no client that could be asked: the call runs in the background"
 
 
-@public
+@public_in("trio_mcp.extending")
 class CallChannel:
     """Takes what a call in the background says and asks (see `ExtensionServing.call`).
 
@@ -66,7 +67,7 @@ class CallChannel:
         Raises:
             McpError: The client refuses.
         """
-        raise McpError(INVALID_REQUEST, _NOBODY)
+        raise McpError(INVALID_REQUEST, _NO_CLIENT)
 
 
 async def answer_in_background(
@@ -85,8 +86,8 @@ async def answer_in_background(
     reply = ResponseOnly()
     id = 0 if request.request_id is None else request.request_id
     call = inbound.admit(Request(id, request.method, request.params), reply)
-    if isinstance(call, bytes):
-        return await _result_of(call)
+    if not isinstance(call, InboundRequest):
+        return _members_of(call)
     if not isinstance(call, HandlerCall):
         inbound.close(call)
         raise McpError(INVALID_REQUEST, f"{request.method} cannot be answered in the background")
@@ -95,10 +96,10 @@ async def answer_in_background(
     call.conversation = BackgroundConversation(
         channel or CallChannel(), caller, call, request.params
     )
-    await Runner(server.limits.cancel_patience).run(call)
-    if reply.line is None:  # only what its peer cancels has no answer
-        raise McpError(INVALID_REQUEST, f"{request.method} was cancelled")
-    return await _result_of(reply.line)
+    await Runner(server.limits.cancel_timeout).run(call)
+    if isinstance(reply.reply, Result | McpError):
+        return _members_of(reply.reply)
+    raise McpError(INVALID_REQUEST, f"{request.method} was cancelled")
 
 
 def _caller_of(request: ExtensionRequest) -> Caller:
@@ -109,19 +110,18 @@ def _caller_of(request: ExtensionRequest) -> Caller:
     return Caller(revision, request.capabilities, info)
 
 
-async def _result_of(line: bytes) -> dict[str, Json]:
-    response = await in_turn(decode, line.rstrip(b"\n"))
-    if not isinstance(response, Response):
-        raise McpError(INTERNAL_ERROR, "The result cannot be read again")
-    if response.error is not None:
-        raise response.error
-    result: dict[str, Json] = response.result
-    return result
+def _members_of(answer: Answer) -> dict[str, Json]:
+    """Return the members of a result that is known to be JSON."""
+    if isinstance(answer, Result):
+        answer = answer.encode() or answer  # what is large was encoded when the call ended
+    if isinstance(answer, McpError):
+        raise answer
+    return answer.members
 
 
 @define(eq=False)
 class BackgroundConversation:
-    """The way back to whoever hears of a call in the background (a `Conversation`)."""
+    """The way back to the extension that hears of a call in the background (a `Conversation`)."""
 
     _channel: CallChannel
     _caller: Caller
@@ -156,8 +156,8 @@ class BackgroundConversation:
 
     @property
     def cannot_ask(self) -> str | None:
-        """Why nobody can be asked."""
-        return None if self._channel.can_ask else _NOBODY
+        """Why no question can be asked."""
+        return None if self._channel.can_ask else _NO_CLIENT
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Tell how far the work is."""
@@ -182,7 +182,7 @@ class BackgroundConversation:
         if self.logs(level):
             await self._channel.log(level, data, source)
 
-    async def use_state(self) -> None:
+    async def consume_state(self) -> None:
         """Do nothing: that was done when the request came."""
 
     def log_nowait(self, level: LoggingLevel, data: Json, source: str | None) -> None:
@@ -217,11 +217,8 @@ class BackgroundConversation:
                 self._inbound.move_deadline(trio.current_time() + self._left)
 
     def pass_on(self, question: dict[str, Json]) -> dict[str, Json]:
-        """Refuse: nobody would send the request again."""
+        """Refuse: no client would send the request again."""
         raise McpError(INTERNAL_ERROR, "A call in the background cannot be answered by a question")
-
-    async def take_in(self) -> None:
-        """Do nothing: no state is sealed."""
 
     def finish(self) -> None:
         """Do nothing: nothing is held back."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from attrs import define
 
-from trio_mcp.registry.invalid import holds_many
+from trio_mcp.threads import is_large
 from trio_mcp.wire import revisions
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, McpError
@@ -35,7 +35,7 @@ class Caller:
 
     def identity(self) -> Implementation | None:
         """Who the client says it is; `None` if it does not say, or says it wrongly or at length."""
-        if self.client_info is None or holds_many(self.client_info):
+        if self.client_info is None or is_large(self.client_info):
             return None
         try:
             return from_wire(self.client_info, Implementation)
@@ -44,7 +44,7 @@ class Caller:
 
 
 UNKNOWN_CALLER: Final = Caller(NEWEST_LEGACY, {})
-"""Somebody who sends legacy requests without `initialize`, such as a shell pipe."""
+"""A client that sends legacy requests without `initialize`, such as a shell pipe."""
 
 
 def caller_of(meta: dict[str, Json]) -> Caller:

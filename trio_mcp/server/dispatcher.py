@@ -12,16 +12,18 @@ from collections.abc import Mapping
 
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of, is_modern
+from trio_mcp.server.chains import Chains
 from trio_mcp.server.methods import HANDLERS, Methods, unknown_method
 from trio_mcp.server.request import RequestContext
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
+from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     McpError,
 )
-from trio_mcp.wire.jsonrpc import Malformed, Notification, Request, error_line, result_line
+from trio_mcp.wire.jsonrpc import Malformed, Notification, Request
 from trio_mcp.wire.revisions import Revision
 
 logger = logging.getLogger("trio_mcp")
@@ -40,6 +42,8 @@ class Dispatcher:
     def __init__(self, server: Server, session: Session) -> None:
         self.server = server
         self.session = session
+        if server.chains is None:
+            server.chains = Chains(server)
         self._handlers = _own_handlers(server) if server.has_own_handlers else HANDLERS
 
     @property
@@ -48,8 +52,8 @@ class Dispatcher:
         caller = self.session.caller
         return caller is UNKNOWN_CALLER or caller.revision.batches
 
-    def begin(self, request: Request, in_batch: bool) -> bytes | InboundRequest:
-        """Answer a request with a line, or return the call that will make one."""
+    def begin(self, request: Request, in_batch: bool) -> Answer | InboundRequest:
+        """Answer a request at once, or return the call that will answer it."""
         session = self.session
         try:
             meta = request.params.get("_meta")
@@ -59,7 +63,7 @@ class Dispatcher:
                 caller = session.caller
             handler = self._handlers[caller.revision].get(request.method)
             if handler is None:
-                raise unknown_method(self.server.registry, request, caller)
+                raise unknown_method(self.server.catalogue, request, caller)
             if in_batch:
                 self._check_batched(request, caller)
             context = RequestContext(
@@ -73,20 +77,20 @@ class Dispatcher:
             )
             answer = handler(context)
             if answer.__class__ is dict:
-                return result_line(request.id, context.complete(answer))
+                return Result(context.complete(answer))
             return answer  # type: ignore[return-value]
         except McpError as error:
-            return error_line(request.id, error)
+            return error
         except Exception:
             logger.exception("Internal error in %s", request.method)
-            return error_line(request.id, McpError(INTERNAL_ERROR, "Internal error"))
+            return McpError(INTERNAL_ERROR, "Internal error")
 
     def notified(self, notification: Notification) -> None:
         """Take note of a notification. None needs an answer, and unknown ones are allowed."""
         logger.debug("Notification %s", notification.method[:200])
         if notification.method == "notifications/roots/list_changed":
             self.server.note_roots_of(self.session)
-        if self.server.registry.extensions is None:
+        if self.server.catalogue.extensions is None:
             return
         from trio_mcp.server.extended import take_notification
 
@@ -108,14 +112,14 @@ class Dispatcher:
             )
         )
 
-    def malformed(self, message: Malformed, line: bytes) -> bytes:
+    def malformed(self, message: Malformed, line: bytes) -> McpError:
         """Answer what is no message: a client wants to know, and so does who runs the server."""
         if message.size:  # else it was too long, which is logged when its end has come
             logger.warning("Malformed message of %d bytes: %s", message.size, message.cause)
-        return error_line(message.id, message.error)
+        return message.error
 
     def _check_batched(self, request: Request, caller: Caller) -> None:
-        row = self.server.registry.methods.get(request.method)
+        row = self.server.catalogue.methods.get(request.method)
         allowed = row is None or row.batchable  # what is unknown is refused for that
         if caller.revision.modern or not allowed:
             what = "a modern request" if allowed else request.method
@@ -131,7 +135,7 @@ def _own_handlers(server: Server) -> Handlers:
 
 def _make_handlers(server: Server) -> Handlers:
     handlers: Handlers = HANDLERS
-    if server.registry.extensions is not None:
+    if server.catalogue.extensions is not None:
         from trio_mcp.server.extensioncall import extended_handlers  # few servers have extensions
 
         handlers = extended_handlers(server)

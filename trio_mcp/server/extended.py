@@ -64,7 +64,7 @@ class SessionWatcher:
         """Begin to.
 
         Raises:
-            McpError: There are too many things that it is told of.
+            McpError: It watches too many things already.
         """
         topic, topics = Topic(key, value), self.listener.topics
         most = self.context.server.limits.max_subscriptions
@@ -90,7 +90,7 @@ def _watcher_of(identifier: str, context: RequestContext) -> SessionWatcher | No
 
 def take_notification(context: RequestContext) -> None:
     """Let an extension take note of a client's notification, if the client has declared it."""
-    extensions = context.server.registry.extensions
+    extensions = context.server.catalogue.extensions
     method = context.method
     if extensions is None or method not in extensions.notifications:
         return
@@ -116,12 +116,12 @@ def renderer(
         identifier: The extension.
         context: The request that asked for it.
         key: What it asked for.
-        listen: The same request, if it is open as long as something is told.
+        listen: The same request, if it stays open for the notifications.
 
     Raises:
         KeyError: The extension tells of nothing under that key.
     """
-    extensions = context.server.registry.extensions
+    extensions = context.server.catalogue.extensions
     assert extensions is not None
     added, subscription = extensions.subscriptions[key]
     if added.extension.identifier != identifier:

@@ -11,14 +11,14 @@ from typing import Any, Final
 import trio
 
 from trio_mcp.background import background_nursery
-from trio_mcp.public import public
-from trio_mcp.registry import Registry
+from trio_mcp.public import public_in
+from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.registry.extension import (
     ExtensionMethod,
     ExtensionRequest,
     ExtensionSubscription,
 )
-from trio_mcp.registry.extensions import Offered
+from trio_mcp.registry.kinds import Offered
 from trio_mcp.registry.lifespan import Opened, opened
 from trio_mcp.registry.topic import Topic
 from trio_mcp.server.background import CallChannel, answer_in_background
@@ -33,7 +33,7 @@ Proceed = Callable[[], Awaitable[dict[str, Json]]]
 TakeNotification = Callable[[ExtensionRequest], object]
 
 
-@public
+@public_in("trio_mcp.extending")
 class ExtensionServing:
     """What an extension works with while its registry is served. Its lifespan gets one."""
 
@@ -59,7 +59,7 @@ class ExtensionServing:
         channel: CallChannel | None = None,
         timeout: float | None = None,
     ) -> dict[str, Json]:
-        """Have a request answered, in the task that calls this, whoever is connected meanwhile.
+        """Have a request answered, in the task that calls this, with no client connected.
 
         It goes the way that it would go if its sender had sent it, through the same checks and the
         same limits. Only the extensions that come after this one run something around it.
@@ -67,7 +67,7 @@ class ExtensionServing:
         Args:
             request: The request, such as the one that `ServerExtension.around` got; or one that was
                 put together from what was kept of it.
-            channel: Takes what the handler reports, logs and asks. Without one, nobody hears it,
+            channel: Takes what the handler reports, logs and asks. Without one, it is dropped,
                 and it cannot ask.
             timeout: Seconds that it may take, instead of the usual limit; `math.inf` for any time.
                 What it waits for answers does not count.
@@ -91,10 +91,10 @@ class ExtensionServing:
             key: The subscription's.
             value: Which one of those that the filter may list; `None` where it lists nothing.
         """
-        self.registry.changes.topic_changed(Topic(key, value))
+        self._server.catalogue.changes.topic_changed(Topic(key, value))
 
 
-@public
+@public_in("trio_mcp.extending")
 class ServerExtension:
     """An extension of the protocol, on the server's side (SEP-2133). Derive from it.
 
@@ -153,7 +153,7 @@ class ServerExtension:
         return {}
 
     def subscriptions(self) -> Sequence[ExtensionSubscription]:
-        """Return what clients can ask to be told of. Asked for once."""
+        """Return what clients can subscribe to. Called once."""
         return ()
 
     def check_option(self, kind: Offered, name: str, value: Any) -> Any:
@@ -244,10 +244,11 @@ class ServerExtension:
 
 def _those_inside(registry: Registry, extension: ServerExtension) -> Mapping[str, list[Any]]:
     """By method, the extensions that come after one."""
-    assert registry.extensions is not None
-    order = [each.identifier for each in registry.extensions]
+    extensions = catalogue_of(registry).extensions
+    assert extensions is not None
+    order = [added.identifier for added in extensions]
     after = frozenset(order[order.index(extension.identifier) + 1 :])
     return {
-        method: [each for each in around if each.identifier in after]
-        for method, around in registry.extensions.wrapping.items()
+        method: [wrapper for wrapper in around if wrapper.identifier in after]
+        for method, around in extensions.wrapping.items()
     }

@@ -1,6 +1,6 @@
 """Serving that begins while a module is imported, which is hardly ever meant.
 
-A file that ends with a bare `trio.run(serve, registry)` serves whoever imports it: a test that
+A file that ends with a bare `trio.run(serve, registry)` serves when it is imported: by a test that
 hangs, a command line that serves on stdio what it was to serve over HTTP.
 """
 
@@ -42,7 +42,7 @@ def check_import() -> None:
     if module is not None:
         told = (
             f"{module} serves while it is imported; put that under "
-            '`if __name__ == "__main__":`, or it serves whoever imports it'
+            '`if __name__ == "__main__":`, or it serves when it is imported'
         )
         if _refused.get():
             raise ServedByImport(told)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
-from attrs import frozen
-
-from trio_mcp.registry import Registry
-from trio_mcp.registry.changes import Kind
+from trio_mcp.registry.catalogue import Catalogue
+from trio_mcp.registry.kinds import TOOL, ListedKind
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json, encode
-from trio_mcp.wire.methods import LISTS
 from trio_mcp.wire.revisions import ALL, Revision
 
 if TYPE_CHECKING:  # most servers hide nothing
@@ -24,50 +20,21 @@ if TYPE_CHECKING:  # most servers hide nothing
 logger = logging.getLogger("trio_mcp")
 
 
-def caching_hints(registry: Registry) -> dict[str, Json]:
+def caching_hints(catalogue: Catalogue) -> dict[str, Json]:
     """Say how long a list may be kept, and by whom (2026-07-28, "Caching")."""
-    return {"ttlMs": round(registry.cache_ttl * 1000), "cacheScope": registry.cache_scope}
+    options = catalogue.options
+    return {"ttlMs": round(options.cache_ttl * 1000), "cacheScope": options.cache_scope}
 
 
-def _shown(item: Any, revision: Revision) -> dict[str, Json]:
-    return {**item.foreign, **to_wire(item.description, revision)}
-
-
-def _shown_tool(tool: Any, revision: Revision) -> dict[str, Json]:
-    shown = _shown(tool, revision)
-    if revision.structured_objects_only and not tool.object_output:
+def _shown(kind: ListedKind, item: Any, revision: Revision) -> dict[str, Json]:
+    shown = {**item.extra_fields, **to_wire(item.description, revision)}
+    if kind is TOOL and revision.structured_objects_only and not item.object_output:
         shown.pop("outputSchema", None)
     return shown
 
 
-@frozen(eq=False, repr=False)
-class Listing:
-    """One of the lists: where its items are, and how they are shown."""
-
-    kind: Kind
-    key: str
-    """The member of the result that holds its items."""
-    items: Callable[[Registry], Mapping[str, Any]]
-    show: Callable[[Any, Revision], dict[str, Json]]
-
-
-_ITEMS: Final[Mapping[str, Callable[[Registry], Mapping[str, Any]]]] = {
-    "tools/list": lambda registry: registry.tools,
-    "resources/list": lambda registry: registry.resources,
-    "resources/templates/list": lambda registry: registry.resource_templates,
-    "prompts/list": lambda registry: registry.prompts,
-}
-_SHOW: Final = {"tools/list": _shown_tool}
-
-LISTINGS: Final[Mapping[str, Listing]] = {
-    method: Listing(cast("Kind", kind), key, _ITEMS[method], _SHOW.get(method, _shown))
-    for method, (kind, key) in LISTS.items()
-}
-"""By method. A row that lists something and is not known here fails at import."""
-
-
 _MOST_ON_A_PAGE: Final = 5000
-"""Items, where nobody says how many: what is shown and written without holding up others."""
+"""Items of a page where the registry sets no size: few enough not to hold up others."""
 
 _Key = tuple[Revision, str | None, frozenset[str] | None]
 _Shown = dict[str, dict[str, Json] | None]
@@ -76,15 +43,15 @@ _Shown = dict[str, dict[str, Json] | None]
 class ListCache:
     """The pages that were asked for, as each revision writes them."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._versions: dict[Listing, int] = {}
-        self._pages: dict[Listing, dict[_Key, dict[str, Json]]] = {}
-        self._shown: dict[Listing, dict[Revision, _Shown]] = {}
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._versions: dict[ListedKind, int] = {}
+        self._pages: dict[ListedKind, dict[_Key, dict[str, Json]]] = {}
+        self._shown: dict[ListedKind, dict[Revision, _Shown]] = {}
 
     def page(
         self,
-        listing: Listing,
+        kind: ListedKind,
         revision: Revision,
         cursor: Json,
         view: View | None = None,
@@ -92,7 +59,7 @@ class ListCache:
         """Return one page of a list.
 
         Args:
-            listing: Which list.
+            kind: Which list.
             revision: How it is written.
             cursor: After what the page begins.
             view: What the caller sees; `None` for everything.
@@ -100,88 +67,88 @@ class ListCache:
         Raises:
             McpError: The cursor is not one of ours (`-32602`).
         """
-        version = self._registry.changes.versions[listing.kind]
-        if self._versions.get(listing) != version:
-            self._pages[listing], self._shown[listing] = {}, {}
-            self._versions[listing] = version
+        version = self._catalogue.changes.versions[kind.capability]
+        if self._versions.get(kind) != version:
+            self._pages[kind], self._shown[kind] = {}, {}
+            self._versions[kind] = version
         if cursor is not None and not isinstance(cursor, str):
             raise _invalid_cursor()
         if view is not None and view.caller is not None:  # each caller's is another one
-            return self._page(listing, revision, cursor, view)
-        pages, allowed = self._pages[listing], None if view is None else view.scopes
+            return self._page(kind, revision, cursor, view)
+        pages, allowed = self._pages[kind], None if view is None else view.scopes
         page = pages.get((revision, cursor, allowed))
         if page is None:
-            page = self._page(listing, revision, cursor, view)
-            if len(pages) < self._most_pages(listing):
+            page = self._page(kind, revision, cursor, view)
+            if len(pages) < self._most_pages(kind):
                 pages[revision, cursor, allowed] = page
         return page
 
-    def _most_pages(self, listing: Listing) -> int:
+    def _most_pages(self, kind: ListedKind) -> int:
         """How many are kept: all that one comes by who follows the cursors, in any revision.
 
         Cursors can be made up, for pages that begin anywhere and overlap.
         """
-        return len(ALL) * (1 + len(listing.items(self._registry)) // self._size)
+        return len(ALL) * (1 + len(self._catalogue.table(kind.table)) // self._size)
 
     @property
     def _size(self) -> int:
-        return self._registry.page_size or _MOST_ON_A_PAGE
+        return self._catalogue.options.page_size or _MOST_ON_A_PAGE
 
     def _page(
         self,
-        listing: Listing,
+        kind: ListedKind,
         revision: Revision,
         cursor: str | None,
         view: View | None,
     ) -> dict[str, Json]:
-        items = list(listing.items(self._registry).items())  # threads may change the registry
-        start = 0 if cursor is None else _start_of(cursor, listing, items, view)
+        items = list(self._catalogue.table(kind.table).items())  # threads may change the registry
+        start = 0 if cursor is None else _start_of(cursor, kind, items, view)
         size = min(self._size, len(items))  # a size may be beyond what `islice` takes
-        seen = (each for each in islice(items, start, None) if view is None or view.shows(each[1]))
+        seen = (item for item in islice(items, start, None) if view is None or view.shows(item[1]))
         page = list(islice(seen, size))
-        kept = self._shown[listing].setdefault(revision, {})
+        kept = self._shown[kind].setdefault(revision, {})
         for name, item in page:
             if name not in kept:
-                kept[name] = _sendable(listing, name, item, revision)
+                kept[name] = _sendable(kind, name, item, revision)
         found = (kept[name] for name, _ in page)
-        result: dict[str, Json] = {listing.key: [each for each in found if each is not None]}
+        result: dict[str, Json] = {kind.items: [shown for shown in found if shown is not None]}
         if next(seen, None) is not None:
-            result["nextCursor"] = _cursor_after(page[-1][0], listing)
+            result["nextCursor"] = _cursor_after(page[-1][0], kind)
         if revision.modern:
-            result |= caching_hints(self._registry)
+            result |= caching_hints(self._catalogue)
             if view is not None:  # another caller's list is another one
                 result["cacheScope"] = "private"
         return result
 
 
-def _sendable(listing: Listing, name: str, item: Any, revision: Revision) -> dict[str, Json] | None:
+def _sendable(kind: ListedKind, name: str, item: Any, revision: Revision) -> dict[str, Json] | None:
     """Show an item; `None` if that cannot be done: it must not take the others with it.
 
     What is registered was checked, but an author may have got at it since.
     """
     try:
-        shown = listing.show(item, revision)
+        shown = _shown(kind, item, revision)
         encode(shown)
     except Exception:
-        logger.exception("%s %s cannot be listed, and is left out", listing.kind, name)
+        logger.exception("%s %s cannot be listed, and is left out", kind.capability, name)
         return None
     return shown
 
 
-def _cursor_after(name: str, listing: Listing) -> str:
-    return base64.urlsafe_b64encode(f"{listing.key}:{name}".encode()).decode()
+def _cursor_after(name: str, kind: ListedKind) -> str:
+    return base64.urlsafe_b64encode(f"{kind.items}:{name}".encode()).decode()
 
 
 def _start_of(
-    cursor: str, listing: Listing, items: list[tuple[str, Any]], view: View | None
+    cursor: str, kind: ListedKind, items: list[tuple[str, Any]], view: View | None
 ) -> int:
     try:
         text = base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
-        name = text.removeprefix(f"{listing.key}:")
+        name = text.removeprefix(f"{kind.items}:")
         index = [each for each, _ in items].index(name)
-        if _cursor_after(name, listing) == cursor and (view is None or view.shows(items[index][1])):
+        if _cursor_after(name, kind) == cursor and (view is None or view.shows(items[index][1])):
             return index + 1
-    except ValueError:  # no base64, no UTF-8, or nobody's name
+    except ValueError:  # no base64, no UTF-8, or no item's name
         pass
     raise _invalid_cursor()
 

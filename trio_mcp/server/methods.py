@@ -8,19 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from trio_mcp.layers.answering import not_found
+from trio_mcp.layers.call_log import INVALID_ARGUMENTS, NOT_FOUND, note_refusal
 from trio_mcp.peer.inbound import InboundRequest
-from trio_mcp.registry import Registry
+from trio_mcp.registry.catalogue import Catalogue
 from trio_mcp.registry.changes import KINDS, Listener
-from trio_mcp.registry.tools import unknown, unknown_tool
+from trio_mcp.registry.kinds import LISTED, ListedKind
+from trio_mcp.registry.tools import tool_failure, unknown, unknown_tool
 from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller, log_level
-from trio_mcp.server.calllog import INVALID_ARGUMENTS, NOT_FOUND, note_refusal
-from trio_mcp.server.handlercall import not_found, refusal_data
-from trio_mcp.server.lists import LISTINGS, Listing, caching_hints
+from trio_mcp.server.handlercall import HandlerCall
+from trio_mcp.server.lists import caching_hints
 from trio_mcp.server.request import RequestContext
 from trio_mcp.server.scopes import find_resource, hides, names_seen, view_of
 from trio_mcp.server.subscriptions import Listen, read_filter
-from trio_mcp.server.toolcall import ToolCall, tool_failure
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Id, Json, json_type
@@ -38,8 +39,7 @@ from trio_mcp.wire.revisions import (
 # What other calls than those of tools need is imported by the first of them: no server has to wait
 # for it before it answers its first request.
 if TYPE_CHECKING:
-    from trio_mcp.registry.part import RefType
-    from trio_mcp.server.othercalls import CompletionCall, PromptCall, ReadCall
+    from trio_mcp.registry.kinds import RefType
 
 MethodHandler = Callable[[RequestContext], dict[str, Json] | InboundRequest]
 
@@ -48,7 +48,7 @@ class Methods(Protocol):
     """Who answers what, in one revision."""
 
     def get(self, method: str, /) -> MethodHandler | None:
-        """Return who answers a method; `None` if nobody does."""
+        """Return what answers a method; `None` if nothing does."""
 
 
 class _Named(Protocol):
@@ -58,10 +58,10 @@ class _Named(Protocol):
     def method(self) -> str: ...
 
 
-def unknown_method(registry: Registry, request: _Named, caller: Caller) -> McpError:
-    """Make the error for a method that nobody answers in the caller's revision."""
-    method, methods = request.method, registry.methods
-    data = {"server": registry.name, "method": method[:200], "requestId": request.id}
+def unknown_method(catalogue: Catalogue, request: _Named, caller: Caller) -> McpError:
+    """Make the error for a method that the caller's revision does not have."""
+    method, methods = request.method, catalogue.methods
+    data = {"server": catalogue.name, "method": method[:200], "requestId": request.id}
     if modern_only(method, methods):  # and the request does not say that it is modern
         needed = f"_meta fields {META_VERSION} and {META_CLIENT_CAPABILITIES}"
         return McpError(INVALID_PARAMS, f"Invalid params: {method} needs the {needed}", data)
@@ -83,16 +83,16 @@ def initialize(context: RequestContext) -> dict[str, Json]:
         capabilities if isinstance(capabilities, dict) else {},
         params.get("clientInfo"),
     )
-    registry = context.server.registry
+    registry, catalogue = context.server.registry, context.server.catalogue
     result = {
         "protocolVersion": revision.name,
         "serverInfo": to_wire(registry.info, revision),
         "capabilities": capabilities_of(
-            registry, revision, tells=context.session.listener is not None
+            catalogue, revision, tells=context.session.listener is not None
         ),
     }
     if context.session.listener is not None:
-        context.session.listener.kinds = {kind for kind in KINDS if kind in registry.offers}
+        context.session.listener.kinds = {kind for kind in KINDS if kind in catalogue.offers}
     if registry.instructions is not None:
         result["instructions"] = registry.instructions
     return result
@@ -100,11 +100,11 @@ def initialize(context: RequestContext) -> dict[str, Json]:
 
 def discover(context: RequestContext) -> dict[str, Json]:
     """Say what this server is and speaks (2026-07-28, "Discovery")."""
-    registry = context.server.registry
+    registry, catalogue = context.server.registry, context.server.catalogue
     result = {
         "supportedVersions": list(MODERN),
-        "capabilities": capabilities_of(registry, context.revision),
-        **caching_hints(registry),
+        "capabilities": capabilities_of(catalogue, context.revision),
+        **caching_hints(catalogue),
     }
     if registry.instructions is not None:
         result["instructions"] = registry.instructions
@@ -124,49 +124,47 @@ def shutdown(context: RequestContext) -> dict[str, Json]:
     return {}
 
 
-def call_tool(context: RequestContext) -> dict[str, Json] | ToolCall:
+def call_tool(context: RequestContext) -> dict[str, Json] | HandlerCall:
     """Check a call's arguments, so that it is ready to run."""
     params = context.params
-    registry = context.server.registry
+    catalogue = context.server.catalogue
     name = params.get("name")
-    tool = registry.tools.get(name) if name.__class__ is str else None
+    tool = catalogue.tools.get(name) if name.__class__ is str else None
     if tool is None or (tool.visible and hides(context, tool)):
-        note_refusal("Tool", None, NOT_FOUND, context)
-        _require(registry, "tools", context.method)
-        error = unknown_tool(name, names_seen(context, registry.tools))
+        note_refusal("tool", None, NOT_FOUND, context)
+        _require(catalogue, "tools", context.method)
+        error = unknown_tool(name, names_seen(context, catalogue.tools))
         error.data = {**(error.data or {}), "requestId": context.id}
         raise error
     arguments = params.get("arguments")
     try:
         keywords = tool.bind({} if arguments is None else arguments)
     except ArgumentError as error:
-        note_refusal("Tool", tool.name, INVALID_ARGUMENTS, context)
+        note_refusal("tool", tool.name, INVALID_ARGUMENTS, context)
         message = f"Invalid arguments for tool {tool.name}: {error}"
         if context.revision.argument_errors_are_results and isinstance(arguments, dict | None):
             return tool_failure(message)
-        data = refusal_data(context, "tool", tool.name, error)
+        data = tool.refusal_data(error, context.id)
         raise McpError(INVALID_PARAMS, message, data) from None
-    return ToolCall(context, tool, keywords)
+    return HandlerCall(context, tool, keywords)
 
 
-def read_resource(context: RequestContext) -> ReadCall:
+def read_resource(context: RequestContext) -> HandlerCall:
     """Find the resource at a URI, so that it is ready to be read."""
-    from trio_mcp.server.othercalls import ReadCall
-
-    registry = context.server.registry
-    _require(registry, "resources", context.method)
+    catalogue = context.server.catalogue
+    _require(catalogue, "resources", context.method)
     uri = _param(context.params, "uri")
     found = find_resource(context, uri)
     if found is None:
-        note_refusal("Resource", None, NOT_FOUND, context)
+        note_refusal("resource", None, NOT_FOUND, context)
         raise not_found(context.revision, uri)
     resource, keywords = found
-    return ReadCall(context, resource, keywords, uri)
+    return HandlerCall(context, resource, keywords, uri)
 
 
 def subscribe(context: RequestContext) -> dict[str, Json]:
     """Begin to tell of a resource's changes (legacy)."""
-    _require(context.server.registry, "resources", context.method)
+    _require(context.server.catalogue, "resources", context.method)
     uri = _param(context.params, "uri")
     if find_resource(context, uri) is None:
         raise not_found(context.revision, uri)
@@ -182,7 +180,7 @@ def subscribe(context: RequestContext) -> dict[str, Json]:
 
 def unsubscribe(context: RequestContext) -> dict[str, Json]:
     """Tell of a resource's changes no more (legacy)."""
-    _require(context.server.registry, "resources", context.method)
+    _require(context.server.catalogue, "resources", context.method)
     _listener(context).unwatch(_param(context.params, "uri"))
     return {}
 
@@ -206,34 +204,30 @@ def listen(context: RequestContext) -> Listen:
     return Listen(context, wanted)
 
 
-def get_prompt(context: RequestContext) -> PromptCall:
+def get_prompt(context: RequestContext) -> HandlerCall:
     """Check a prompt's arguments, so that it is ready to be written."""
-    from trio_mcp.server.othercalls import PromptCall
-
-    registry = context.server.registry
-    _require(registry, "prompts", context.method)
+    catalogue = context.server.catalogue
+    _require(catalogue, "prompts", context.method)
     name = _param(context.params, "name")
-    prompt = registry.prompts.get(name)
+    prompt = catalogue.prompts.get(name)
     if prompt is None or hides(context, prompt):
-        note_refusal("Prompt", None, NOT_FOUND, context)
-        raise unknown("prompt", name, names_seen(context, registry.prompts))
+        note_refusal("prompt", None, NOT_FOUND, context)
+        raise unknown("prompt", name, names_seen(context, catalogue.prompts))
     arguments = context.params.get("arguments")
     try:
         keywords = prompt.bind({} if arguments is None else arguments)
     except ArgumentError as error:
-        note_refusal("Prompt", prompt.name, INVALID_ARGUMENTS, context)
+        note_refusal("prompt", prompt.name, INVALID_ARGUMENTS, context)
         message = f"Invalid arguments for prompt {prompt.name}: {error}"
-        data = refusal_data(context, "prompt", prompt.name, error)
+        data = prompt.refusal_data(error, context.id)
         raise McpError(INVALID_PARAMS, message, data) from None
-    return PromptCall(context, prompt, keywords)
+    return HandlerCall(context, prompt, keywords)
 
 
-def complete(context: RequestContext) -> CompletionCall:
+def complete(context: RequestContext) -> HandlerCall:
     """Find who completes an argument (2026-07-28, "Completion")."""
-    from trio_mcp.server.othercalls import CompletionCall
-
-    registry = context.server.registry
-    _require(registry, "completions", context.method)
+    catalogue = context.server.catalogue
+    _require(catalogue, "completions", context.method)
     match context.params:
         case {
             "ref": {"type": "ref/prompt", "name": str(target)}
@@ -250,25 +244,25 @@ def complete(context: RequestContext) -> CompletionCall:
     kind = context.params["ref"]["type"]
     try:
         _check_seen(context, kind, target)
-        completer = registry.find_completer(kind, target, name)
+        completer = catalogue.find_completer(kind, target, name)
     except McpError:
-        note_refusal("Completion", None, NOT_FOUND, context)
+        note_refusal("completion", None, NOT_FOUND, context)
         raise
     keywords = completer.keywords(value, _chosen(context.params.get("context")))
-    return CompletionCall(context, completer, keywords)
+    return HandlerCall(context, completer, keywords)
 
 
 def _check_seen(context: RequestContext, kind: RefType, target: str) -> None:
     """Make sure that what is completed is seen, and that no error tells of what is not."""
-    view, registry = view_of(context), context.server.registry
+    view, catalogue = view_of(context), context.server.catalogue
     if view is None:
         return
-    known: Mapping[str, Any] = registry.prompts
+    known: Mapping[str, Any] = catalogue.prompts
     if kind == "ref/resource":
-        known = registry.resource_templates
+        known = catalogue.resource_templates
     there = known.get(target)
     if there is None and kind == "ref/resource":
-        there = registry.resources.get(target)
+        there = catalogue.resources.get(target)
     if there is None or hides(context, there):
         noun = "prompt" if kind == "ref/prompt" else "resource template"
         raise unknown(noun, target, names_seen(context, known))
@@ -295,28 +289,28 @@ def set_log_level(context: RequestContext) -> dict[str, Json]:
     return {}
 
 
-def _require(registry: Registry, offer: str, method: str) -> None:
-    if offer not in registry.offers:
-        data = {"server": registry.name}
+def _require(catalogue: Catalogue, offer: str, method: str) -> None:
+    if offer not in catalogue.offers:
+        data = {"server": catalogue.name}
         raise McpError(METHOD_NOT_FOUND, f"{method} handler not registered", data)
 
 
 def capabilities_of(
-    registry: Registry, revision: Revision, *, tells: bool = True
+    catalogue: Catalogue, revision: Revision, *, tells: bool = True
 ) -> dict[str, Json]:
-    """Say what a registry offers: what is there is supported, what is not is not.
+    """Return the capabilities of a registry: present means supported.
 
     Args:
-        registry: What is served.
+        catalogue: What is served.
         revision: The revision that the client speaks.
-        tells: Whether the client can be told of changes.
+        tells: Whether the client can be notified of changes.
     """
     declared: dict[str, Json] = {
         offer: dict(capability.details) if tells else {}
         for offer, capability in CAPABILITIES.items()
-        if offer in registry.offers and revision in SINCE[capability.since]
+        if offer in catalogue.offers and revision in SINCE[capability.since]
     }
-    extensions = registry.extensions and registry.extensions.capabilities(revision)
+    extensions = catalogue.extensions and catalogue.extensions.capabilities(revision)
     return {**declared, "extensions": extensions} if extensions else declared
 
 
@@ -329,14 +323,14 @@ def _param(params: Mapping[str, Json], name: str) -> str:
     raise McpError(INVALID_PARAMS, f'Invalid params: "{name}" must be a string, {got}')
 
 
-def _list(listing: Listing) -> MethodHandler:
+def _list(kind: ListedKind) -> MethodHandler:
     """Make the handler that lists what there is of one kind, in the order of its registration."""
 
     def list_items(context: RequestContext) -> dict[str, Json]:
         server = context.server
-        _require(server.registry, listing.kind, context.method)
+        _require(server.catalogue, kind.capability, context.method)
         cursor, view = context.params.get("cursor"), view_of(context)
-        return dict(server.lists.page(listing, context.revision, cursor, view))
+        return dict(server.lists.page(kind, context.revision, cursor, view))
 
     return list_items
 
@@ -355,7 +349,7 @@ _HANDLERS: Final[Mapping[str, MethodHandler]] = {
     "prompts/get": get_prompt,
     "completion/complete": complete,
     "logging/setLevel": set_log_level,
-    **{method: _list(listing) for method, listing in LISTINGS.items()},
+    **{kind.list.name: _list(kind) for kind in LISTED.values()},
 }
 
 HANDLERS: Final[Mapping[Revision, Mapping[str, MethodHandler]]] = {

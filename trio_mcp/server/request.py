@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define
 
@@ -11,13 +10,18 @@ from trio_mcp.registry.context import Context
 from trio_mcp.server.caller import Caller
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
+from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
-from trio_mcp.wire.jsonrpc import Id, Json, error_line, result_line
+from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.revisions import Revision
 
 if TYPE_CHECKING:  # no start waits for the room of OAuth
     from trio_mcp.auth.authorization import Authorization
     from trio_mcp.registry.conversation import Conversation
+
+
+_OF_ONE_ROUND: Final = ("_meta", "inputResponses", "requestState")
+"""Parameters that are others when a request is sent again with answers."""
 
 
 @define(eq=False, repr=False)
@@ -36,12 +40,6 @@ class RequestContext:
     authorization: Authorization | None = None
     """What its sender's token allows: kept here, as the next request may have another token."""
 
-    is_inner: ClassVar[bool] = False
-    """Whether middleware gets the answer first. Then `write` returns it as it is."""
-
-    def blame_later(self, blame: Callable[[], McpError]) -> None:
-        """Keep what makes the error, if it turns out later that an answer cannot be sent."""
-
     @property
     def revision(self) -> Revision:
         """The revision that its sender speaks."""
@@ -57,26 +55,40 @@ class RequestContext:
         """Add to a result what the request's revision wants in every result."""
         return self.server.complete(result, self.caller.revision)
 
-    def write(self, answer: dict[str, Json] | McpError) -> bytes:
-        """Make the line that answers it, of the members of a result or an error."""
-        if isinstance(answer, McpError):
-            return error_line(self.id, answer)
-        return result_line(self.id, answer)
+    def completed(self, answer: Answer) -> Answer:
+        """Do the same with an answer, if it is a result."""
+        if isinstance(answer, Result):
+            answer.members = self.server.complete(answer.members, self.caller.revision)
+        return answer
+
+    def binding(self, kind: str) -> Json:
+        """Return what a sealed state of this request is good for: the same request again.
+
+        Args:
+            kind: What it asks for: a method of an extension may have any parameters.
+        """
+        params = self.params
+        if kind == "method":
+            about = {name: each for name, each in params.items() if name not in _OF_ONE_ROUND}
+        else:
+            about = {name: params.get(name) for name in ("name", "uri", "arguments")}
+            about["arguments"] = about["arguments"] or {}  # none at all are no others
+        return [self.server.registry.name, self.method, about, self.session.principal]
 
     def make_context(
-        self, tool: str, conversation: Conversation | None = None, part: Any = None
+        self, tool: str, conversation: Conversation | None = None, provider: Any = None
     ) -> Context:
         """Make what the author's code meets its caller through.
 
         Args:
             tool: What was asked for.
             conversation: The way to say and to ask something; without it, that is not possible.
-            part: The mounted part whose code it is; `None` for the registry's own.
+            provider: The mounted provider whose code it is; `None` for the registry's own.
         """
         session, server = self.session, self.server
         return Context(
             tool=tool,
-            state=server.state if part is None else server.opened.state_of(part),
+            state=server.state_of(provider),
             request_id=None if self.id == "" else self.id,  # which a notification has
             connection_id=session.connection_id,
             revision=self.revision.name,
@@ -95,7 +107,7 @@ def texts_of(name: str, value: Json, most: int, noun: str = "items") -> list[str
     Raises:
         McpError: It is none, or too long (`-32602`).
     """
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise invalid(f'"{name}" must be an array of strings')
     if len(value) > most:
         raise invalid(f'"{name}" holds {len(value)} {noun}; at most {most} are served')

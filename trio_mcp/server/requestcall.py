@@ -12,32 +12,32 @@ One line answers it in the end, as for any other request: `Inbound` sees to that
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from math import inf
 from typing import Any, ClassVar, Final
 
 import trio
-from attrs import define
 
+from trio_mcp.layers.answering import CANCELLED, not_found, unwrapped
+from trio_mcp.layers.call_log import fields_of, log_call
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.invalid import holds_many, invalid_result
+from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.middleware import McpRequest, chained, check_request
-from trio_mcp.registry.part import Part
-from trio_mcp.server.calllog import fields_of, log_call
-from trio_mcp.server.handlercall import CANCELLED, not_found, unwrapped
+from trio_mcp.registry.provider import Provider
+from trio_mcp.registry.tools import tool_failure
 from trio_mcp.server.methods import MethodHandler, Methods, unknown_method
 from trio_mcp.server.request import RequestContext
 from trio_mcp.server.scopes import handlers_of, hides
-from trio_mcp.server.toolcall import tool_failure
+from trio_mcp.threads import is_large
+from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
-from trio_mcp.wire.jsonrpc import Json, encode, sendable_text
+from trio_mcp.wire.jsonrpc import Json, sendable_text
+from trio_mcp.wire.methods import CALL_TOOL
 from trio_mcp.wire.revisions import Revision
 
 logger = logging.getLogger("trio_mcp")
-
-Answer = dict[str, Json] | McpError
 
 _LONGEST_LABEL: Final = 100
 
@@ -52,30 +52,11 @@ def through_middleware(handlers: Mapping[Revision, Methods]) -> dict[Revision, M
     def begin(context: RequestContext) -> dict[str, Json] | InboundRequest:
         handler = handlers[context.revision].get(context.method)
         if handler is None:
-            raise unknown_method(context.server.registry, context, context.caller)
+            raise unknown_method(context.server.catalogue, context, context.caller)
         return handler(context)
 
     every = _EveryMethod(partial(RequestCall, begin))
     return dict.fromkeys(handlers, every)
-
-
-@define(eq=False, repr=False)
-class InnerContext(RequestContext):
-    """A request as it is answered inside of its middleware: no answer is written yet."""
-
-    answer: Answer | None = None
-    blame: Callable[[], McpError] | None = None
-    """Makes the error for an answer that turns out to be one that cannot be sent."""
-    is_inner: ClassVar[bool] = True
-
-    def write(self, answer: Answer) -> Any:
-        """Return the answer as it is. Whether it can be sent is seen when it is."""
-        self.answer = answer
-        return answer
-
-    def blame_later(self, blame: Callable[[], McpError]) -> None:
-        """Keep it for when the answer is sent."""
-        self.blame = blame
 
 
 class _EveryMethod:
@@ -99,11 +80,11 @@ class RequestCall(InboundRequest):
 
     __slots__ = (
         "_answered",
-        "_asked",
         "_begin",
         "_cause",
         "_handshake",
         "_inner",
+        "_inside",
         "_scope",
         "context",
         "timeout",
@@ -116,7 +97,7 @@ class RequestCall(InboundRequest):
         self.timeout = context.server.usual_timeout
         self._begin = begin
         self._inner: InboundRequest | None = None  # the call inside, while it runs
-        self._asked: InnerContext | None = None  # what was answered last as without middleware
+        self._inside: Result | None = None  # what was answered last as without middleware
         self._handshake: trio.Event | None = None
         if context.method == "initialize":
             # Later requests may be on the same pipe already. What they mean depends on this one.
@@ -147,7 +128,7 @@ class RequestCall(InboundRequest):
 
     @property
     def answered(self) -> bool:
-        """Whether somebody has answered it."""
+        """Whether it has its answer."""
         return self._answered
 
     @answered.setter
@@ -167,25 +148,23 @@ class RequestCall(InboundRequest):
 
     # -- in its task -----------------------------------------------------------------------
 
-    async def run(self, scope: Scope) -> bytes | None:
-        """Run the middleware inside the scope, and return the line that answers the request."""
-        line = None
+    async def run(self, scope: Scope) -> Answer | None:
+        """Run the middleware inside the scope, and return what answers the request."""
         try:
             try:
                 with scope:
-                    answer: Answer = await self._through()
-                    if holds_many(answer):
-                        write = partial(self._line, answer)
-                        line = await trio.to_thread.run_sync(write, abandon_on_cancel=True)
-            except (trio.Cancelled, KeyboardInterrupt):
-                raise
+                    members = await self._through()
+                    unsendable = partial(self._unsendable, members)
+                    answer: Answer = Result(
+                        members, is_large=is_large(members), on_encode_error=unsendable
+                    )
             except BaseException as error:
                 answer = self._failure(unwrapped(error))
                 if scope.cancel_called:
                     return self.unfinished()
             if scope.cancelled_caught or (scope.cancel_called and self.cause != Cause.SHUTDOWN):
                 return self.unfinished()
-            return line or self._line(answer)
+            return answer
         finally:
             self._end_handshake()
 
@@ -199,7 +178,7 @@ class RequestCall(InboundRequest):
             params=context.params,
             context=self._make_context,
             describe=self._description_of,
-            news=self._news,
+            resource_version=self._resource_version,
         )
         result: Any = await chained(context.server.middleware, self._proceed)(asked)
         if not isinstance(result, Mapping):
@@ -210,11 +189,11 @@ class RequestCall(InboundRequest):
         asked = McpRequest(method=self.context.method, params=self.context.params)
         return self.context.make_context(asked.target or self.context.method)
 
-    def _news(self) -> int:
-        return _news_of(self.context.server.registry)
+    def _resource_version(self) -> int:
+        return _resource_version_of(self.context.server.catalogue)
 
     def _description_of(self, request: McpRequest) -> Any:
-        found = handlers_of(self.context.server.registry, request.method, request.params)
+        found = handlers_of(self.context.server.catalogue, request.method, request.params)
         about = next(found, None)
         if about is None or hides(self.context, about):
             return None
@@ -226,7 +205,7 @@ class RequestCall(InboundRequest):
         check_request(request, known.method)
         if self._inner is not None:
             raise RuntimeError("call_next is running already: await it before you call it again")
-        context = InnerContext(
+        context = RequestContext(
             known.server,
             known.id,
             known.method,
@@ -235,10 +214,10 @@ class RequestCall(InboundRequest):
             known.session,
             known.authorization,
         )
-        self._asked = context
         begun = self._begin(context)
         if isinstance(begun, InboundRequest):
             return await self._run_inside(begun)
+        self._inside = None
         return {key: _copied(each) for key, each in context.complete(begun).items()}
 
     async def _run_inside(self, inner: InboundRequest) -> dict[str, Json]:
@@ -256,7 +235,6 @@ class RequestCall(InboundRequest):
         self._inner_changed(inner)
         if inner.long_lived:
             self.inbound.release(self)
-        answer: Any  # an inner context writes no lines
         try:
             answer = await inner.run(scope)
         finally:
@@ -268,8 +246,8 @@ class RequestCall(InboundRequest):
             await trio.lowlevel.checkpoint()
         if isinstance(answer, McpError):
             raise answer
-        result: dict[str, Json] = answer
-        return result
+        self._inside = answer
+        return {} if answer is None else answer.members
 
     def _inner_changed(self, inner: InboundRequest) -> None:
         if self.on_change is not None:
@@ -283,16 +261,10 @@ class RequestCall(InboundRequest):
 
     # -- its answer ------------------------------------------------------------------------
 
-    def _line(self, answer: Answer) -> bytes:
-        try:
-            return self.context.write(answer)
-        except (TypeError, ValueError):
-            return self.context.write(self._unsendable(answer))
-
     def _unsendable(self, answer: Any) -> McpError:
-        asked = self._asked
-        if asked is not None and asked.blame is not None and not _can_be_sent(asked.answer):
-            return asked.blame()
+        inside = self._inside
+        if inside is not None and (refusal := inside.encode()) is not None:
+            return refusal
         method = self.context.method[:_LONGEST_LABEL]
         error = invalid_result(answer, f"middleware around {method}")
         logger.error("%s: its result cannot be sent: %s", self.label, error.reason)
@@ -311,17 +283,16 @@ class RequestCall(InboundRequest):
 
     def _failed(self, text: str) -> Answer:
         """Tell of a failure in words: of a tool call, for the model to read."""
-        if self.context.method == "tools/call":
-            return self.context.complete(tool_failure(text))
+        if self.context.method == CALL_TOOL.name:
+            return Result(self.context.complete(tool_failure(text)))
         return McpError(INTERNAL_ERROR, text)
 
-    def unfinished(self) -> bytes | None:
+    def unfinished(self) -> Answer | None:
         """Return the answer to a request that was cancelled; without a cause it was too slow."""
         self._end_handshake()
         if self._answered:
             return None
-        answer: Any = self._cut_short() if self._inner is None else self._inner.unfinished()
-        return None if answer is None else self.context.write(answer)
+        return self._cut_short() if self._inner is None else self._inner.unfinished()
 
     def _cut_short(self) -> Answer | None:
         """Return what answers a request that was cancelled while no call ran inside."""
@@ -334,26 +305,23 @@ class RequestCall(InboundRequest):
     def _log(self, outcome: str) -> None:
         """Log the end of a request that no call inside has logged."""
         method = self.context.method
-        known = method if method in self.context.server.registry.methods else None
+        known = method if method in self.context.server.catalogue.methods else None
         duration = trio.current_time() - self.started if self.started else 0.0
         label = "Unknown request" if known is None else f"Request {known}"
-        log_call(label, outcome, duration, fields_of("Request", known, self.context))
+        log_call(label, outcome, duration, fields_of("request", known, self.context))
 
 
-def _can_be_sent(answer: Json) -> bool:
-    try:
-        encode(answer)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _news_of(part: Part) -> int:
-    return hash((part.changes.updates, *(_news_of(each.part) for each in part.mounts)))
+def _resource_version_of(provider: Provider) -> int:
+    return hash(
+        (
+            provider.changes.updates,
+            *(_resource_version_of(mount.provider) for mount in provider.mounts),
+        )
+    )
 
 
 def _copied(value: Json) -> Json:
     """Copy what lists are kept as, down to their items: middleware may take some out."""
     if not isinstance(value, list):
         return value
-    return [dict(each) if isinstance(each, dict) else each for each in value]
+    return [dict(item) if isinstance(item, dict) else item for item in value]

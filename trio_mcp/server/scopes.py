@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from trio_mcp.registry import Registry
+from trio_mcp.registry.catalogue import Catalogue
 from trio_mcp.registry.handlers import Handler
+from trio_mcp.registry.kinds import CALLED, RESOURCE
 from trio_mcp.server.request import RequestContext
+from trio_mcp.server.server import Server
 from trio_mcp.wire.jsonrpc import Batch, Json, Message, Request
+from trio_mcp.wire.methods import LISTEN, SUBSCRIBE
 
 if TYPE_CHECKING:  # most servers hide nothing
     from trio_mcp.server.view import View
@@ -24,37 +27,43 @@ if TYPE_CHECKING:  # most servers hide nothing
 _MOST_NAMES: Final = 1000
 
 
-def needed_scopes(message: Message, context: RequestContext) -> frozenset[str]:
-    """Return the scopes that a message needs: of a batch, those of all that is in it.
+def needed_scopes(
+    message: Message, server: Server, context_of: Callable[[str], RequestContext]
+) -> frozenset[str]:
+    """Return the scopes that a message needs: of a batch, those of all its requests.
 
     Args:
         message: The message.
-        context: Who sends it. What is hidden from the sender needs nothing, like what is not there.
+        server: What is served.
+        context_of: Makes the context of a request of its sender's, of a method. It is called only
+            for entries with visibility rules: what is hidden from the sender needs nothing.
     """
-    registry, limits = context.server.registry, context.server.limits
-    needed = registry.scopes
-    if not registry.has_scopes:
+    catalogue = server.catalogue
+    needed = catalogue.scopes
+    if not catalogue.has_scopes:
         return needed
-    for each in message.messages if isinstance(message, Batch) else (message,):
-        if isinstance(each, Request):
-            handlers = handlers_of(registry, each.method, each.params)
-            # Of more than that, all are refused; nobody has us look for a hundred thousand.
-            for handler in islice(handlers, limits.max_subscriptions):
-                if not hides(context, handler):
-                    needed |= handler.scopes
+    for request in message.messages if isinstance(message, Batch) else (message,):
+        if isinstance(request, Request):
+            entries = handlers_of(catalogue, request.method, request.params)
+            # A request for more than that is refused in any case.
+            for entry in islice(entries, server.limits.max_subscriptions):
+                if not (entry.visible and hides(context_of(request.method), entry)):
+                    needed |= entry.scopes
     return needed
 
 
 def view_of(context: RequestContext) -> View | None:
     """Return what the caller sees in lists; `None` if that is everything."""
-    registry, authorization = context.server.registry, context.authorization
-    by_scopes = authorization is not None and registry.filter_lists
-    if not (by_scopes or registry.hides_some):
+    catalogue, authorization = context.server.catalogue, context.authorization
+    by_scopes = authorization is not None and catalogue.options.filter_lists
+    if not (by_scopes or catalogue.has_visibility_rules):
         return None
     from trio_mcp.server.view import View
 
     scopes = authorization.scopes if by_scopes and authorization is not None else None
-    return View(scopes, context.make_context(context.method) if registry.hides_some else None)
+    return View(
+        scopes, context.make_context(context.method) if catalogue.has_visibility_rules else None
+    )
 
 
 def hides(context: RequestContext, handler: Handler) -> bool:
@@ -68,7 +77,7 @@ def hides(context: RequestContext, handler: Handler) -> bool:
 
 def find_resource(context: RequestContext, uri: str) -> tuple[Any, dict[str, Any]] | None:
     """Find who says what is at a URI, if the caller sees it (`Registry.find_resource`)."""
-    found = context.server.registry.find_resource(uri)
+    found = context.server.catalogue.find_resource(uri)
     return None if found is None or hides(context, found[0]) else found
 
 
@@ -82,59 +91,21 @@ def names_seen(context: RequestContext, items: Mapping[str, Handler]) -> list[st
 # -- whom a request is for ------------------------------------------------------------------
 
 
-def handlers_of(registry: Registry, method: str, params: Mapping[str, Json]) -> Iterator[Handler]:
+def handlers_of(catalogue: Catalogue, method: str, params: Mapping[str, Json]) -> Iterator[Handler]:
     """What a request is about, as far as there is such a thing."""
-    find = _HANDLERS.get(method)
-    if find is not None:
-        yield from find(registry, params)
-    elif registry.extensions is not None and method in registry.extensions.methods:
-        yield registry.extensions.methods[method]
+    kind = RESOURCE if method == SUBSCRIBE.name else CALLED.get(method)
+    if method == LISTEN.name:
+        yield from _watched(catalogue, params)
+    elif kind is not None:
+        found = kind.find(catalogue, params)
+        yield from () if found is None else (found,)
+    elif catalogue.extensions is not None and method in catalogue.extensions.methods:
+        yield catalogue.extensions.methods[method]
 
 
-def _tool(registry: Registry, params: Mapping[str, Json]) -> Iterator[Handler]:
-    name = params.get("name")
-    if isinstance(name, str) and name in registry.tools:
-        yield registry.tools[name]
-
-
-def _prompt(registry: Registry, params: Mapping[str, Json]) -> Iterator[Handler]:
-    name = params.get("name")
-    if isinstance(name, str) and name in registry.prompts:
-        yield registry.prompts[name]
-
-
-def _resource(registry: Registry, params: Mapping[str, Json]) -> Iterator[Handler]:
-    uri = params.get("uri")
-    found = registry.find_resource(uri) if isinstance(uri, str) else None
-    if found is not None:
-        yield found[0]
-
-
-def _completed(registry: Registry, params: Mapping[str, Json]) -> Iterator[Handler]:
-    match params.get("ref"):
-        case {"type": "ref/prompt", "name": str(name)}:
-            yield from _prompt(registry, {"name": name})
-        case {"type": "ref/resource", "uri": str(uri)}:
-            template = registry.resource_templates.get(uri)
-            if template is None:
-                yield from _resource(registry, {"uri": uri})
-            else:
-                yield template
-
-
-def _watched(registry: Registry, params: Mapping[str, Json]) -> Iterator[Handler]:
+def _watched(catalogue: Catalogue, params: Mapping[str, Json]) -> Iterator[Handler]:
     match params.get("notifications"):
         case {"resourceSubscriptions": list(uris)}:
-            for uri in dict.fromkeys(each for each in uris if isinstance(each, str)):
-                yield from _resource(registry, {"uri": uri})
-
-
-_HANDLERS: Final[Mapping[str, Callable[[Registry, Mapping[str, Json]], Iterator[Handler]]]] = {
-    "tools/call": _tool,
-    "prompts/get": _prompt,
-    "resources/read": _resource,
-    "resources/subscribe": _resource,
-    "completion/complete": _completed,
-    "subscriptions/listen": _watched,
-}
-"""Methods that are about something which may need scopes of its own, and what that is."""
+            for uri in dict.fromkeys(text for text in uris if isinstance(text, str)):
+                found = RESOURCE.find(catalogue, {"uri": uri})
+                yield from () if found is None else (found,)

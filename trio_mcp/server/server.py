@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import trio
 
-from trio_mcp.registry import Registry
+from trio_mcp.layers import spans
+from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.registry.lifespan import Opened
-from trio_mcp.server import tracing
 from trio_mcp.server.lists import ListCache
 from trio_mcp.server.session import Session
+from trio_mcp.server.states import LocalStates, StateRecord
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.revisions import META_SERVER_INFO, Revision
 
 Observe = Callable[[Any], AbstractContextManager[None]]
-"""Entered around each call of a handler (a `HandlerCall`)."""
+"""Entered around each call (a `HandlerCall`)."""
 
 OnRefusal = Callable[[str, str | None, str], None]
-
-UseState = Callable[[str | None, str, float], Awaitable[bool]]
-"""Takes a principal, a state's id and the seconds for which it is good; says whether it is new."""
 
 
 class Server:
@@ -52,27 +50,31 @@ class Server:
         middleware: Sequence[Any] | None = None,
     ) -> None:
         self.registry = registry
+        self.catalogue = catalogue_of(registry)
         self.limits = limits
-        self.usual_timeout = registry.usual_timeout(limits)
+        self.usual_timeout = self.catalogue.usual_timeout(limits)
         """Seconds that a call may take, where the handler does not say."""
-        extensions = registry.extensions
+        extensions = self.catalogue.extensions
         if wrapping is None:
             wrapping = {} if extensions is None else extensions.wrapping
         self.wrapping: Mapping[str, list[Any]] = wrapping
         """By method, the extensions that run something around it."""
-        self.middleware: Sequence[Any] = registry.middleware if middleware is None else middleware
+        own = self.catalogue.options.around_requests
+        self.middleware: Sequence[Any] = own if middleware is None else middleware
         """What runs around requests, the first one outermost."""
         self.has_own_handlers = extensions is not None or bool(self.middleware)
         """Whether who answers what is not the same as everywhere."""
+        self.chains: Any = None
+        """The layers around its calls (`Chains`); for the dispatcher to keep here."""
         self.handlers: Any = None
         """Who answers what, if it has its own; for the dispatcher to keep here."""
         self.open(opened or Opened())
         self.threads = trio.CapacityLimiter(limits.max_worker_threads)
         self.on_refusal = on_refusal
         self.observe = _with_tracing(observe)
-        self.lists = ListCache(registry)
-        self.use_state: UseState | None = None
-        """Notes that a sealed state is used, where that has to be known to others as well."""
+        self.lists = ListCache(self.catalogue)
+        self.states: StateRecord = LocalStates()
+        """The sealed states that were used."""
         self._meta: dict[Revision, Json] = {}
 
     def open(self, opened: Opened) -> None:
@@ -82,11 +84,15 @@ class Server:
         self.extensions = opened.extensions
         """By identifier, what serves each extension."""
 
+    def state_of(self, provider: Any) -> Any:
+        """Return what a provider's lifespan yielded; the registry's own for `None`."""
+        return self.state if provider is None else self.opened.state_of(provider)
+
     def note_roots_of(self, session: Session) -> None:
-        """Have all parts know that a client has other roots now."""
-        for part in self.registry.all_parts():
-            state = self.opened.state_of(part)
-            part.roots_changed(state, session.connection_id, session.principal)
+        """Have all providers know that a client has other roots now."""
+        for provider in self.catalogue.all_providers():
+            state = self.opened.state_of(provider)
+            provider.roots_changed(state, session.connection_id, session.principal)
 
     def complete(self, result: dict[str, Json], revision: Revision) -> dict[str, Json]:
         """Add to a result what the modern revisions want in every result."""
@@ -104,14 +110,14 @@ class Server:
 
 def _with_tracing(observe: Observe | None) -> Observe | None:
     """Add spans, if the application traces."""
-    if not tracing.is_traced():
+    if not spans.is_traced():
         return observe
     if observe is None:
-        return tracing.observe_call
+        return spans.observe_call
 
     @contextmanager
     def both(call: Any) -> Iterator[None]:
-        with tracing.observe_call(call), observe(call):
+        with spans.observe_call(call), observe(call):
             yield
 
     return both

@@ -34,4 +34,4 @@ class Session:
     handshake: trio.Event | None = None
     """Set when the `initialize` that is in its middleware has ended; `None` if there is none."""
     listener: Listener | None = None
-    """The changes that a legacy client is told of; `None` where it cannot be."""
+    """The changes that a legacy client is notified of; `None` where it cannot be."""

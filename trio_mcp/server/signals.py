@@ -62,8 +62,8 @@ def calling_at_signals(
         seen = True
         call_soon(stop)
 
-    taken = [each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN]
-    previous = {each: signal.signal(each, on_signal) for each in taken}
+    taken = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, on_signal) for number in taken}
     try:
         yield
     finally:

@@ -27,6 +27,7 @@ from trio_mcp.registry.changes import (
 )
 from trio_mcp.server.request import RequestContext, invalid, texts_of
 from trio_mcp.server.scopes import find_resource
+from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.revisions import META_SUBSCRIPTION
@@ -95,8 +96,8 @@ def read_filter(context: RequestContext) -> Filter:
     if not isinstance(wanted, dict):
         raise invalid(f'"notifications" must be an object, not {json_type(wanted)}')
     found = Filter()
-    registry = context.server.registry
-    declared = registry.offers
+    catalogue = context.server.catalogue
+    declared = catalogue.offers
     for name, kind in _FILTERS.items():
         value = wanted.get(name, False)
         if not isinstance(value, bool):
@@ -105,8 +106,8 @@ def read_filter(context: RequestContext) -> Filter:
             found.kinds.append(kind)
     most = context.server.limits.max_subscriptions
     uris = texts_of(_RESOURCES, wanted.get(_RESOURCES, []), most, "URIs")
-    found.uris = [each for each in uris if find_resource(context, each) is not None]
-    if registry.extensions is not None:
+    found.uris = [uri for uri in uris if find_resource(context, uri) is not None]
+    if catalogue.extensions is not None:
         from trio_mcp.server.topics import read_topics
 
         found.topics = read_topics(context, wanted)
@@ -125,7 +126,7 @@ class Listen(InboundRequest):
         self.context = context
         self.filter = filter
 
-    async def run(self, scope: Scope) -> bytes | None:
+    async def run(self, scope: Scope) -> Answer | None:
         """Tell of changes until cancelled: while waiting for one, not while telling it.
 
         There may be thousands, so it keeps nothing that it can make again.
@@ -134,8 +135,8 @@ class Listen(InboundRequest):
         try:
             if not channel.carries_messages:
                 why = "Subscriptions need a transport that can carry notifications"
-                return self.context.write(McpError(METHOD_NOT_FOUND, why))
-            changes = self.context.server.registry.changes
+                return McpError(METHOD_NOT_FOUND, why)
+            changes = self.context.server.catalogue.changes
             with changes.listen(self.filter.kinds, self.filter.uris) as listener:
                 if self.filter.topics:
                     from trio_mcp.server.topics import watch_topics
@@ -151,7 +152,7 @@ class Listen(InboundRequest):
                         await _tell(listener, change, channel.send_notification, self._meta)
             return self.unfinished()
         except McpError as error:  # of an extension, about what it was asked to tell of
-            return None if self.answered else self.context.write(error)
+            return None if self.answered else error
         finally:
             self.context.session.subscriptions -= 1
 
@@ -179,8 +180,8 @@ class Listen(InboundRequest):
                 await self.channel.send_keep_alive()
         return None
 
-    def unfinished(self) -> bytes | None:
+    def unfinished(self) -> Answer | None:
         """Return the result that ends it in good order; none if the client ended it."""
         if self.answered or self.cause is Cause.PEER:
             return None
-        return self.context.write(self.context.complete({"_meta": self._meta}))
+        return Result(self.context.complete({"_meta": self._meta}))

@@ -32,7 +32,7 @@ def read_topics(context: RequestContext, wanted: Mapping[str, Json]) -> Topics:
         McpError: It is not what is to be had there (`-32602`), or the client has not declared the
             extension (`-32021`).
     """
-    extensions = context.server.registry.extensions
+    extensions = context.server.catalogue.extensions
     assert extensions is not None
     most, capabilities = context.server.limits.max_subscriptions, context.caller.capabilities
     found: Topics = {}
@@ -59,21 +59,21 @@ async def watch_topics(
     Raises:
         McpError: An extension refuses, fails, or takes too long.
     """
-    extensions = context.server.registry.extensions
+    extensions = context.server.catalogue.extensions
     assert extensions is not None
     agreed: Topics = {}
     for key, values in topics.items():
         added, subscription = extensions.subscriptions[key]
         render = renderer(added.extension.identifier, context, key, request)
-        # Before it is asked what may be told: what changes meanwhile must not be missed.
+        # Before it is asked what may be sent: what changes meanwhile must not be missed.
         for value in [None] if values is None else values:
             listener.watch_topic(Topic(key, value), render)
         agreed[key] = values
         if values is not None and subscription.accept is not None:
             accepted = await _accepted(subscription.accept, added, context, values, request)
-            agreed[key] = [each for each in values if each in accepted]
-            for each in set(values) - accepted:
-                listener.unwatch_topic(Topic(key, each))
+            agreed[key] = [value for value in values if value in accepted]
+            for value in set(values) - accepted:
+                listener.unwatch_topic(Topic(key, value))
     return agreed
 
 
@@ -113,7 +113,7 @@ async def topic_line(listener: Listener, topic: Topic, params: dict[str, Any]) -
         method, own = told
         return notification_line(method, {**own, **_meta_of(own, params)})
     except Exception:  # an extension's mistake must not end the stream for others
-        logger.exception("What %s tells of cannot be told", topic.key)
+        logger.exception("The notification of %s cannot be sent", topic.key)
         return None
 
 

@@ -1,5 +1,5 @@
-"""What several processes share: entries, logs, leases and news, in memory or in a file.
+"""What several processes share: entries, logs, leases and news, in memory, a file or Redis.
 
-`open_store` opens one, `Store` says what all of them do, and `changes` has what can be written.
+`open_store` opens a store, `Store` is its interface, and `changes` has what can be written.
 The room knows nothing of MCP.
 """

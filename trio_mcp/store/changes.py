@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Final
 
 from attrs import Attribute, field, frozen, validators
@@ -29,7 +29,7 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 """Bytes of all values in one commit."""
 
 READ_BYTES: Final = 1024 * 1024
-"""Bytes of a log that are read at once, unless told otherwise."""
+"""Bytes of a log that are read at once, by default."""
 
 MAX_CHANGES: Final = 128
 """Changes in one commit."""
@@ -39,11 +39,7 @@ _LONGEST_KEY: Final = 512
 
 
 def check_key(key: str) -> str:
-    """Return a key, a folder, or the name of a log or a channel.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Return a key, a folder, or the name of a log or a channel; raise `ValueError` if invalid."""
     if len(key) > _LONGEST_KEY or not key.isprintable() or not _KEY.fullmatch(key):
         raise ValueError(
             f"a key is like 'partition:name', with no braces before the colon, no slash at the "
@@ -53,11 +49,7 @@ def check_key(key: str) -> str:
 
 
 def check_channels(channels: tuple[str, ...]) -> frozenset[str]:
-    """Return channels that are to be watched.
-
-    Raises:
-        ValueError: There is none, or one has no such name.
-    """
+    """Return the channels to watch; raise `ValueError` if there is none, or a name is invalid."""
     if not channels:
         raise ValueError("name at least one channel to watch")
     return frozenset(map(check_key, channels))
@@ -96,12 +88,12 @@ _at_least_one: Final[Any] = validators.ge(1)
 
 @frozen
 class Put:
-    """Write an entry, in place of what it was. Its result is the new version.
+    """Write an entry, replacing any that is there. The result is the new version.
 
     Args:
-        key: Where.
-        value: What.
-        ttl: Seconds until it is gone; `math.inf` for never.
+        key: Its key.
+        value: Its value.
+        ttl: Seconds until it expires; `math.inf` for never.
         expect: Only if this is the entry's version now (`ABSENT`: only if there is none).
         delay: Seconds until it is due, so that `Store.claim` finds it. Without, it never is.
     """
@@ -115,11 +107,11 @@ class Put:
 
 @frozen
 class Touch:
-    """Change the times of an entry that is there, and nothing else. Its result is its version.
+    """Change the times of an existing entry, and nothing else. The result is its version.
 
     Args:
-        key: Which.
-        ttl: Seconds until it is gone, counted from now.
+        key: Its key.
+        ttl: Seconds until it expires, counted from now.
         expect: Only if this is its version now.
         delay: Seconds until it is due, counted from now.
     """
@@ -132,10 +124,10 @@ class Touch:
 
 @frozen
 class Delete:
-    """Remove an entry, if it is there. Its result is the version that it had, or `ABSENT`.
+    """Remove an entry, if it exists. The result is the version that it had, or `ABSENT`.
 
     Args:
-        key: Which.
+        key: Its key.
         expect: Only if this is its version now.
     """
 
@@ -145,10 +137,10 @@ class Delete:
 
 @frozen
 class Check:
-    """Change nothing, but make all other changes depend on an entry. Its result is its version.
+    """Change nothing, but make all other changes depend on an entry. The result is its version.
 
     Args:
-        key: Which.
+        key: Its key.
         expect: What its version has to be (`ABSENT`: there must be none).
     """
 
@@ -158,62 +150,54 @@ class Check:
 
 @frozen
 class Add:
-    """Add to a number, which is 0 at first. Its result is the sum.
+    """Add to a number, which is 0 at first. The result is the sum.
 
     The number is an entry; its value is written in decimal digits.
 
     Args:
-        key: Where.
+        key: The key of that entry.
         amount: What to add; below 0, to subtract.
-        ttl: Seconds until it is gone, counted from when it was 0: adding does not prolong it.
-        most: Only if the sum is not above this.
+        ttl: Seconds until it expires, counted from when it was 0: adding does not prolong it.
+        limit: Only if the sum is not above this.
     """
 
     key: str = field(validator=_is_key)
     amount: int = field(default=1, validator=validators.instance_of(int))
     ttl: float = field(kw_only=True, validator=_is_time)
-    most: int | None = field(default=None, kw_only=True)
+    limit: int | None = field(default=None, kw_only=True)
 
 
 @frozen
 class Append:
-    """Add an item to the end of a log. Its result is the item's position.
+    """Append an item to a log. The result is the item's position.
 
-    Positions count from 1. A log that is gone, and is appended to again, begins anew.
+    Positions count from 1, again so in a log that has expired or was dropped.
 
     Args:
-        key: Which log. It is made if there is none.
-        item: What.
-        ttl: Seconds until the whole log is gone, counted from now.
-        most: Items that are kept: the last ones.
-        most_bytes: Bytes of items that are kept; the last item is kept however long it is.
+        key: The log, which is created if it does not exist.
+        item: What to append.
+        ttl: Seconds until the whole log expires, counted from now.
+        limit: Items that are kept: the last ones.
+        max_bytes: Bytes of items that are kept; the last item is kept however long it is.
     """
 
     key: str = field(validator=_is_key)
     item: bytes = field(validator=_bytes)
     ttl: float = field(kw_only=True, validator=_is_time)
-    most: int = field(kw_only=True, validator=_at_least_one)
-    most_bytes: int = field(default=MAX_BYTES, kw_only=True, validator=_at_least_one)
+    limit: int = field(kw_only=True, validator=_at_least_one)
+    max_bytes: int = field(default=MAX_BYTES, kw_only=True, validator=_at_least_one)
 
 
 @frozen
 class Drop:
-    """Remove a log. Its result is the position of the last item that it had, or 0.
-
-    Args:
-        key: Which log.
-    """
+    """Remove a log. The result is the position of its last item, or 0."""
 
     key: str = field(validator=_is_key)
 
 
 @frozen
 class News:
-    """Wake whoever watches a channel. Its result is 0.
-
-    Args:
-        key: Which channel.
-    """
+    """Wake all who watch a channel. The result is 0."""
 
     key: str = field(validator=_is_key)
 
@@ -223,11 +207,7 @@ Change = Conditional | Append | Drop | News
 
 
 class Conflict(Exception):
-    """What a change depends on is not so. None of the changes of the commit was made.
-
-    Attributes:
-        change: Which change it was.
-    """
+    """The condition of `change` does not hold, so no change of the commit was made."""
 
     def __init__(self, change: Conditional) -> None:
         super().__init__(change)
@@ -237,40 +217,30 @@ class Conflict(Exception):
         return f"{type(self.change).__name__} of {self.change.key!r}: it is not as expected"
 
 
-def size_of(changes: Iterable[Change]) -> int:
+def size_of(changes: Sequence[Change]) -> int:
     """Return how many bytes the values of some changes have together."""
-    size = 0
-    for change in changes:
-        if isinstance(change, Put):
-            size += len(change.value)
-        elif isinstance(change, Append):
-            size += len(change.item)
-    return size
+    puts = sum(len(change.value) for change in changes if isinstance(change, Put))
+    return puts + sum(len(change.item) for change in changes if isinstance(change, Append))
 
 
 def check_commit(changes: tuple[Change, ...]) -> None:
-    """Make sure that changes can be made at once.
+    """Refuse changes that cannot be made at once.
 
     Raises:
         ValueError: There are too many, two of the same entry or log, or more than one partition.
         StoreFull: Their values are too long.
     """
-    if len(changes) > 1:
-        _check_together(changes)
-    if (size := size_of(changes)) > MAX_BYTES:
-        raise StoreFull(f"{size} bytes were to be written at once; the most is {MAX_BYTES}")
-
-
-def _check_together(changes: tuple[Change, ...]) -> None:
     if len(changes) > MAX_CHANGES:
         raise ValueError(f"a commit has at most {MAX_CHANGES} changes, not {len(changes)}")
-    partitions = {partition_of(each.key) for each in changes}
-    if len(partitions) > 1:
-        raise ValueError(f"a commit is within one partition, not in {sorted(partitions)}")
-    logs = [each.key for each in changes if isinstance(each, (Append, Drop))]
-    entries = [each.key for each in changes if not isinstance(each, (Append, Drop, News))]
-    if len(logs) + len(entries) > len(set(logs)) + len(set(entries)):
-        raise ValueError("a commit changes an entry or a log once, not twice")
+    if len(changes) > 1:  # most commits have one, which goes with itself
+        partitions = {partition_of(change.key) for change in changes}
+        if len(partitions) > 1:
+            raise ValueError(f"a commit is within one partition, not in {sorted(partitions)}")
+        kept = [change for change in changes if not isinstance(change, News)]
+        if len(kept) > len({(change.key, isinstance(change, Append | Drop)) for change in kept}):
+            raise ValueError("a commit changes an entry or a log once, not twice")
+    if (size := size_of(changes)) > MAX_BYTES:
+        raise StoreFull(f"{size} bytes were to be written at once; the most is {MAX_BYTES}")
 
 
 # -- what is read ----------------------------------------------------------------------------------
@@ -281,11 +251,11 @@ class Entry:
     """An entry as it was when it was read.
 
     Attributes:
-        key: Where it is.
-        value: What it has.
+        key: Its key.
+        value: Its value.
         version: Changes whenever the entry is written and whenever it is claimed. The versions of
-            a key grow, and none comes twice, even if the entry was deleted in between.
-        ttl: Seconds that were left to it.
+            a key grow and never repeat, even if the entry was deleted in between.
+        ttl: Seconds until it expires.
     """
 
     key: str
@@ -296,11 +266,11 @@ class Entry:
 
 @frozen
 class Page:
-    """A part of a folder.
+    """Entries of a folder, in the order of their keys.
 
     Attributes:
-        entries: In the order of their keys.
-        cursor: Where the next page begins, or None if there is nothing more.
+        entries: Those of this page.
+        cursor: Where the next page begins, or None if this is the last one.
     """
 
     entries: list[Entry]
@@ -309,10 +279,10 @@ class Page:
 
 @frozen
 class Claimed:
-    """What was claimed.
+    """Entries that were claimed.
 
     Attributes:
-        entries: Those that were due first come first.
+        entries: By the time at which they were due.
         wait: Seconds until the next entry of the folder is due: 0 if one is due now, `math.inf` if
             there is none.
     """
@@ -326,7 +296,7 @@ class LogPage:
     """A part of a log.
 
     Attributes:
-        items: With their positions, in their order.
+        items: Positions and items, in order.
         first: The position of the oldest item that the log keeps; 1 if there is no log.
         last: The position of its newest item; 0 if there is no log.
     """
@@ -336,5 +306,5 @@ class LogPage:
     last: int
 
     def missed(self, after: int) -> bool:
-        """Whether items after a position are not kept any more, or the log has begun anew."""
+        """Whether items after a position are no longer kept, or the log has been replaced."""
         return after + 1 < self.first or after > self.last

@@ -22,7 +22,7 @@ class StoreUnavailable(StoreError):
     """The store cannot be reached now: locked, gone, closed, or its disk fails.
 
     What was to be written may have been written, or not, or may be once the network is whole again.
-    So whoever tries again does it in a way that works in each case: with `expect`, say.
+    So try again in a way that works in each case: with `expect`, say.
     """
 
     __module__ = "trio_mcp.errors"
@@ -39,4 +39,4 @@ class StoreUnusable(StoreError):
 
 
 class LeaseLost(Exception):
-    """A lease could not be renewed in time, so somebody else may have it by now."""
+    """A lease could not be renewed in time, so another process may hold it by now."""

@@ -1,4 +1,4 @@
-"""JSON as it is kept: what went in comes out, long integers and lone surrogates included."""
+"""JSON without loss: long integers and lone surrogates are written and read as they are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def dumps(value: Any) -> bytes:
     try:
         return orjson.dumps(value, default=str)
     except TypeError:  # an integer beyond 64 bits, or half a surrogate pair
-        return _SLOW + json.dumps(value, default=str).encode()
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+        return _SLOW + text.encode("utf-8", "surrogatepass")
 
 
 def loads(kept: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""Being the only one: leases that are renewed while a block runs."""
+"""Leases that are renewed while a block runs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from trio_mcp.store.errors import LeaseLost, StoreError
 from trio_mcp.store.protocol import Store
 
 _RENEWALS: Final = 4
-"""In the time of a lease, so that one or two of them may fail."""
+"""Attempts to renew a lease during its time, so that one or two of them may fail."""
 
 _RELEASE: Final = 1.0
-"""Seconds that giving a lease back may take. Otherwise it ends by itself."""
+"""Seconds that releasing a lease may take. Otherwise it expires by itself."""
 
 
 @asynccontextmanager
@@ -28,18 +28,18 @@ async def lease(
     """Hold a lease of a name while the block lasts.
 
     Args:
-        store: Where.
-        key: An entry that is there as long as somebody holds the lease.
+        store: Where the lease is kept.
+        key: An entry that exists as long as the lease is held.
         seconds: How long it outlives a process that dies. The clocks of the machines have to run
             equally fast, but need not agree.
-        value: What others find there.
+        value: The value of that entry.
 
     Yields:
-        What has to be part of each commit that only the holder may make. Its `expect` is a fencing
+        The condition for each commit that only the holder may make. Its `expect` is a fencing
         token: it grows with each holder, so other systems can use it in the same way.
 
     Raises:
-        Conflict: Somebody has it.
+        Conflict: The lease is held already.
         LeaseLost: It could not be renewed in time. The block is cancelled before that.
     """
     (version,) = await store.commit(Put(key, value, ttl=seconds, expect=ABSENT))
@@ -47,20 +47,20 @@ async def lease(
         async with heartbeat(store, Touch(key, ttl=seconds, expect=version), seconds):
             yield Check(key, expect=version)
     finally:
-        # Shielded, as nobody else gets what is not given back before it expires; and bounded, as
-        # the store may be gone.
+        # Shielded, as no other process gets the lease until it is released or expires; and bounded,
+        # as the store may be gone.
         with trio.move_on_after(_RELEASE, shield=True), suppress(Conflict, StoreError):
             await store.commit(Delete(key, expect=version))
 
 
 @asynccontextmanager
 async def heartbeat(store: Store, touch: Touch, seconds: float) -> AsyncIterator[None]:
-    """Renew a lease, or what was claimed, while the block lasts.
+    """Renew a lease or a claimed entry while the block lasts.
 
     Args:
-        store: Where.
-        touch: What renews it: with a `ttl`, or a `delay` for what was claimed, of `seconds`.
-        seconds: How long the lease is. It was got just now.
+        store: Where it is kept.
+        touch: What renews it: with a `ttl`, or a `delay` for a claimed entry, of `seconds`.
+        seconds: How long the lease is. It has just been obtained.
 
     Raises:
         LeaseLost: It could not be renewed in time. The block is cancelled before that.
@@ -80,7 +80,7 @@ async def heartbeat(store: Store, touch: Touch, seconds: float) -> AsyncIterator
 
 
 async def _renew(store: Store, touch: Touch, seconds: float, block: trio.CancelScope) -> None:
-    """Renew again and again, and let the block run no longer than the lease."""
+    """Renew repeatedly, and let the block run no longer than the lease."""
     block.deadline = trio.current_time() + seconds
     while True:
         await trio.sleep(seconds / _RENEWALS)

@@ -1,4 +1,4 @@
-"""Which store a URL means."""
+"""Open the store that a URL names."""
 
 from __future__ import annotations
 
@@ -13,13 +13,7 @@ from trio_mcp.store.memory import MAX_MEMORY, MemoryStore
 from trio_mcp.store.protocol import Store, StoreLike
 from trio_mcp.wire.bounds import check_number
 
-_REDIS: Final = {
-    "redis",
-    "rediss",
-    "redis+unix",
-    "redis+cluster",
-    "rediss+cluster",
-}
+_REDIS: Final = {"redis", "rediss", "redis+unix", "redis+cluster", "rediss+cluster"}
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]+):(.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -27,17 +21,17 @@ _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]+):(.*)", re.IGNORECASE | re.DOTA
 async def open_store(
     url: str | os.PathLike[str], *, max_bytes: int | None = None
 ) -> AsyncIterator[Store]:
-    """Open a store, while the block lasts.
+    """Open a store for the length of the block.
 
     Args:
-        url: `memory:` for one that is gone at the end of the block; `sqlite:///jobs.db` for a file
+        url: `memory:` for one that ends with the block; `sqlite:///jobs.db` for a file
             in the working directory, `sqlite:////var/lib/jobs.db` for any other, or simply its
             path. Processes that open the same file share the store. `redis://host:6379/0` for
             Redis or Valkey, which machines share (the extra `redis`): `rediss://…` with TLS,
             `redis+unix:///path` on a Unix socket, `redis+cluster://host:6379` a cluster. User and
             password stand before the host, and `?prefix=name` before all of its keys.
-        max_bytes: What it may grow to. Memory has 256 MiB unless told otherwise, a file has the
-            disk. Redis has a setting of its own (`maxmemory`).
+        max_bytes: What it may grow to: by default 256 MiB in memory, and the whole disk in a file.
+            Redis has a setting of its own (`maxmemory`).
 
     Raises:
         ValueError: There is no such kind of store, or `max_bytes` is no number of bytes.
@@ -75,24 +69,16 @@ async def open_store(
 
 @asynccontextmanager
 async def opened(store: StoreLike) -> AsyncIterator[Store]:
-    """Open a store for the block, unless it is one that is open.
-
-    Raises:
-        Exception: What `open_store` raises.
-    """
+    """Open a store for the block (`open_store`), unless it is open."""
     if isinstance(store, str | os.PathLike):
-        async with open_store(store) as its:
-            yield its
+        async with open_store(store) as opened_store:
+            yield opened_store
     else:
         yield store
 
 
 def check_store(store: StoreLike) -> None:
-    """Refuse what cannot be a store where it is named, and not only where it is opened.
-
-    Raises:
-        TypeError: It is neither a URL, nor a path, nor an open store.
-    """
+    """Raise `TypeError` for what is neither a URL, nor a path, nor an open store."""
     if not (isinstance(store, str | os.PathLike) or hasattr(store, "commit")):
         raise TypeError(f"store must be a URL, a path or an open store, not {type(store).__name__}")
 

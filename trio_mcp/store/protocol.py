@@ -1,8 +1,8 @@
-"""What every store does.
+"""The interface of a store.
 
-The operations are such that each is a single step in any store: one transaction of a database, one
-script of Redis or Valkey, whose keys share a hash tag (the partition). Nothing has to be read and
-written back in between, so no two processes can be between two halves of anything.
+Each operation is a single step in any store: one transaction of a database, one script of Redis or
+Valkey, whose keys share a hash tag (the partition). Nothing has to be read and written back in
+between, so no two processes can be between two halves of anything.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ class Store(Protocol):
     """Entries, logs and news, which several tasks, processes or machines share.
 
     - **Time** is the store's own. All times are given in seconds from now, and are counted by the
-      store's clock. What is out of time is not there, whether or not its room has been given back.
+      store's clock. What has expired is never returned, even while it still takes up room.
     - **Cancellation**: if an operation is cancelled, nothing was done. One that can no longer be
       stopped goes on to its end instead, which takes seconds at most, and returns what it did; the
       next checkpoint raises `Cancelled`. Operations may return without letting other tasks run.
-    - **Failures**: after `StoreUnavailable` nobody knows whether something was written. After any
+    - **Failures**: after `StoreUnavailable` it is unknown whether something was written. After any
       other exception nothing was. What was returned is durable, as far as the store is.
 
-    All of them raise `StoreUnavailable` or `StoreUnusable` if the store cannot be used, and
-    `ValueError` for what is no key or no number.
+    All operations raise `StoreUnavailable` or `StoreUnusable` if the store cannot be used, and
+    `ValueError` for an invalid key or number.
     """
 
     async def commit(self, *changes: Change) -> list[int]:
         """Make all of these changes, or none.
 
-        What they depend on is looked at before any is made.
+        All conditions are checked before any change is made.
 
         Args:
             changes: At most `MAX_CHANGES`, all in the same partition, and at most one of the same
-                entry or log. Their values have `MAX_BYTES` together at most.
+                entry or log. Their values have at most `MAX_BYTES` together.
 
         Returns:
-            The result of each change, in their order; each says what its result is.
+            The result of each change, in order. What it is stands at each kind of change.
 
         Raises:
-            Conflict: What one of them depends on is not so.
+            Conflict: The condition of a change does not hold.
             StoreFull: There is no room.
             ValueError: They do not go together, or `Add` has found no number, or one too large.
 
         Example:
-            A worker finishes a job if nobody else has been given it meanwhile:
+            Finish a job, unless another worker has claimed it meanwhile:
 
             >>> await store.commit(
             ...     Check(claimed.key, expect=claimed.version),
@@ -59,54 +59,54 @@ class Store(Protocol):
         ...
 
     async def get(self, key: str) -> Entry | None:
-        """Return an entry, if it is there."""
+        """Return an entry, or None if there is none."""
         ...
 
-    async def scan(self, folder: str, cursor: str = "", *, most: int = 100) -> Page:
-        """Return entries of a folder, in the order of their keys.
+    async def scan(self, folder: str, cursor: str = "", *, limit: int = 100) -> Page:
+        """Return a page of the entries of a folder, in the order of their keys.
 
-        An entry that is there all the time comes exactly once, whatever else comes and goes.
+        An entry that exists throughout is returned exactly once, whatever is added or removed.
 
         Args:
             folder: What stands before the last slash of their keys.
             cursor: That of the page before; empty for the first one.
-            most: How many entries a page has at most. It has fewer if they are long.
+            limit: Entries of a page at most. It has fewer if they are long.
         """
         ...
 
-    async def claim(self, folder: str, lease: float, *, most: int = 1) -> Claimed:
-        """Take entries that are due, so that nobody else gets them for a while.
+    async def claim(self, folder: str, lease: float, *, limit: int = 1) -> Claimed:
+        """Claim entries that are due, so that no other process gets them until the lease ends.
 
-        Each gets a new version, which whoever claimed it has to `expect` from now on: what others
-        got before is of no use any more. It is due again when the lease ends, unless it is renewed
-        (`Touch` with a `delay`) or deleted. So what a dead process had is claimed by another one.
+        Each gets a new version, which its claimant has to `expect` from now on: earlier ones are
+        no longer valid. It is due again when the lease ends, unless it is renewed (`Touch` with a
+        `delay`) or deleted. So what a dead process had is claimed by another one.
 
         Args:
             folder: What stands before the last slash of their keys.
             lease: Seconds until they are due again.
-            most: How many at most.
+            limit: Entries to claim at most.
         """
         ...
 
     async def read(
-        self, log: str, after: int = 0, *, most: int = 100, most_bytes: int = READ_BYTES
+        self, log: str, after: int = 0, *, limit: int = 100, max_bytes: int = READ_BYTES
     ) -> LogPage:
-        """Return items of a log.
+        """Return items of a log, which is empty if it does not exist.
 
         Args:
-            log: Which. If there is none, it reads as one that is empty.
+            log: Its name.
             after: The position after which to begin.
-            most: How many at most.
-            most_bytes: Bytes that they have at most, unless the first one has more.
+            limit: Items to return at most.
+            max_bytes: Bytes that they have at most, unless the first one has more.
         """
         ...
 
     def watch(self, *channels: str) -> AbstractAsyncContextManager[Watch]:
-        """Hear of news.
+        """Watch channels for news, for the length of the block.
 
-        All news that is committed after the block was entered is told to it: at once in general,
-        and late rather than never if processes die. It may also be told of news that there is none
-        of. So look first, then wait, and look again:
+        All news that is committed after the block was entered arrives: at once in general, and
+        late rather than never if processes die. A watch may also wake without any. So look first,
+        then wait, and look again:
 
             >>> async with store.watch("jobs:result-17") as news:
             ...     while (entry := await store.get("jobs:result-17")) is None:
@@ -119,4 +119,4 @@ class Store(Protocol):
 
 
 StoreLike = str | os.PathLike[str] | Store
-"""A store that is open, or what `open_store` takes."""
+"""An open store, or what `open_store` takes."""

@@ -1,8 +1,8 @@
 """Rates that hold for several processes together, without asking the store about each request.
 
 What is left of a client's rate is in the store. A process takes some tokens at a time and spends
-them by itself. The entry has no value: it lives for as long as the rate needs to fill the bucket
-again, so its time to live says what is left, by the store's own clock, and a full bucket is none.
+them by itself. The entry has no value: it lives until the rate has filled the bucket again, so its
+time to live says what is left, by the store's own clock, and a full bucket has no entry.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from trio_mcp.wire.bucket import Buckets, TokenBucket
 logger = logging.getLogger("trio_mcp.store")
 
 _PORTIONS: Final = 10
-"""In a full bucket: each process has one of them at most. So a client gets no more than so large a
-part of it above the rate, for each process."""
+"""Portions of a full bucket. Each process has one at most, so a client gets no more than one above
+the rate for each process."""
 
 _PAUSE: Final = 5.0
-"""Seconds for which a store is left alone that could not be used: each try may take as long."""
+"""Seconds for which a store that has failed is left alone: each try may take as long."""
 
 _ROUNDING: Final = 1e-6
-"""Tokens, or seconds: what was taken is counted as time, and that is not exact."""
+"""Tokens, or seconds: tokens are counted as time, which is not exact."""
 
 
 @define(eq=False)
 class SharedBucket(TokenBucket):
-    """What this process has of a client's rate: a `TokenBucket` that has to be filled before use.
+    """This process's part of a client's rate: a `TokenBucket` that has to be filled before use.
 
     Args:
         rate: As for `TokenBucket`, of all processes together.
         burst: Likewise.
-        key: Where the store has what is left.
+        key: The entry in the store that says what is left.
     """
 
     key: str
@@ -52,28 +52,26 @@ class SharedBucket(TokenBucket):
     _version: int = field(default=ABSENT, init=False)
     _others_take: bool = field(default=False, init=False)
     _alone: TokenBucket | None = field(default=None, init=False)  # while the store is away
-    filling: trio.Lock = field(factory=trio.Lock, init=False)
-    """Whoever fills it has this."""
+    filling: trio.Lock = field(factory=trio.Lock, init=False)  # held by the task that fills it
 
     # -- without the store --------------------------------------------------------------------
 
     def wait(self, now: float) -> float:
-        """Take a token that is here, or say in how many seconds there may be one."""
+        """Take a token of this process, or return in how many seconds there may be one."""
         if self._held >= 1.0:
             self._held -= 1.0
             return 0.0
         return max(self._refused_until - now, _ROUNDING)
 
     def put_back(self) -> None:
-        """Put a token back that was not needed after all."""
         self._held += 1.0
 
     def charge(self, now: float) -> None:
-        """Take a token whether there is one or not; what is owed is paid by `fill`."""
+        """Take a token whether there is one or not; `fill` pays what is owed."""
         self._held = max(-self.burst, self._held - 1.0)
 
     def fill_alone(self) -> None:
-        """Have a token here if this process alone would have one."""
+        """Fill the bucket by this process's own count, while the store is away."""
         now = trio.current_time()
         if self._alone is None:
             self._alone = TokenBucket(self.rate, self.burst)
@@ -88,15 +86,15 @@ class SharedBucket(TokenBucket):
     # -- with it ------------------------------------------------------------------------------
 
     def needs_nothing(self) -> bool:
-        """Whether there is a token here, or known to be none."""
+        """Whether it is known, without the store, if there is a token."""
         now = trio.current_time()
         return now < (self._dropped_at if self._held >= 1.0 else self._refused_until)
 
     async def fill(self, store: Store) -> None:
-        """Have a token here, if others leave one.
+        """Take a token from the store, if other processes leave one.
 
         Raises:
-            StoreError: Nobody knows.
+            StoreError: The store cannot be used.
         """
         self._note_use()
         if self._others_take:  # so what we know of it is old
@@ -109,7 +107,7 @@ class SharedBucket(TokenBucket):
                 await self._look(store)
 
     def _note_use(self) -> None:
-        """Take more at once of a rate that is used, and one token of any other."""
+        """Take larger portions of a rate that is used, and single tokens of any other."""
         if trio.current_time() >= self._dropped_at:  # it would be full again without us
             self._held, self._size = min(0.0, self._held), 1
         elif self._dropped_at < inf:
@@ -123,10 +121,10 @@ class SharedBucket(TokenBucket):
         self._full_at = trio.current_time() + (0.0 if entry is None else entry.ttl)
 
     async def _take(self, store: Store) -> None:
-        """Take a portion, or as much as there is, and pay what is owed.
+        """Take a portion, or as much as is left, and pay what is owed.
 
         Raises:
-            Conflict: There is less than we know of.
+            Conflict: Another process has taken of it since we looked.
         """
         now = trio.current_time()
         owed = max(0.0, -self._held)
@@ -149,31 +147,28 @@ class SharedBucket(TokenBucket):
 
 
 class SharedBuckets(Buckets[str, SharedBucket]):
-    """A bucket for each client, which all processes have together.
+    """A bucket for each client, which all processes share.
 
     Args:
         rate: As for `TokenBucket`.
         burst: Likewise.
-        most: So many are remembered here.
-        store: What the processes share.
+        limit: Clients to remember in this process.
+        store: The store that the processes share.
         name: Tells the rates in one store apart.
     """
 
-    def __init__(self, rate: float, burst: float, most: int, store: Store, name: str) -> None:
+    def __init__(self, rate: float, burst: float, limit: int, store: Store, name: str) -> None:
         def make(client: str) -> SharedBucket:
             text = "\0".join((name, str(rate), str(burst), client))
             digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
             return SharedBucket(rate, burst, f"rate-{digest}:left")
 
-        super().__init__(make, most)
+        super().__init__(make, limit)
         self._store = store
         self._away_until = -inf
 
     async def fill(self, client: str) -> None:
-        """Have a token of a client's here, if others leave one.
-
-        While the store cannot be used, each process counts for itself.
-        """
+        """Fill a bucket; while the store cannot be used, by the count of this process alone."""
         bucket = self.of(client)
         if bucket.needs_nothing():
             return

@@ -1,16 +1,16 @@
 """A store in Redis or Valkey, which many machines share.
 
-Each operation is a script that runs there (`redis_scripts`), so it is done whole or not at all, and
-the time is the server's. A script that was sent and not answered may have been run: so no commit is
-sent twice, and whoever made it is told `StoreUnavailable`. When the connection has broken, the next
-operations wait for a new one, but not for long; once that was in vain, they fail at once.
+Each operation is a script that runs there (`redis_scripts`), so it runs whole or not at all, and
+the time is the server's. A script that was sent and not answered may have run: so no commit is sent
+twice, and it raises `StoreUnavailable`. When the connection has broken, the next operations wait
+for a new one, but not for long; once that has failed, they fail at once.
 
-A network that splits breaks no connection: nothing is answered any more, and perhaps never will be,
-even when the network is whole again. So connections on which an answer did not come in time are
-given up. They are given up with their whole pool, which would not use what they leave free again.
+A network that splits breaks no connection: answers just stop, perhaps for good, even when the
+network is whole again. So a connection on which an answer was late is given up, and with it the
+whole pool, which would not use its place again.
 
 News is published. What was published while the connection for it was broken is lost, so when it is
-back, every watch is told that there may be news.
+back, every watch is woken.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _PAUSES: Final = (0.05, 1.0)
 """Seconds between attempts to connect, at first and at most."""
 
 _UNSUBSCRIBING: Final = 1.0
-"""Seconds that it may take to say that a channel is of no interest any more."""
+"""Seconds that unsubscribing from a channel may take."""
 
 _COMMIT: Final = Script[bytes](script=scripts.COMMIT)
 _GET: Final = Script[bytes](script=scripts.GET)
@@ -72,7 +72,7 @@ _CLAIM: Final = Script[bytes](script=scripts.CLAIM)
 _READ: Final = Script[bytes](script=scripts.READ)
 
 _AT_ONCE: Final = 50
-"""Operations that may wait for an answer: when there are thousands to do, none is late by that."""
+"""Operations in flight: if thousands were, answers would be late by our own doing."""
 
 
 class RedisStore(Store):
@@ -82,15 +82,15 @@ class RedisStore(Store):
         url: `redis://user:password@host:6379/0`, `rediss://…` for TLS, `redis+unix:///path`, or
             `redis+cluster://host:port,host:port` (`rediss+cluster://…` for TLS). What follows a
             `?` goes to coredis, `ssl_ca_certs=/path` for one; `prefix=name` is our own.
-        patience: Seconds to wait for an answer, and for another connection when one breaks.
+        timeout: Seconds to wait for an answer, and for another connection when one breaks.
         clock: Tells the time instead of the server, in seconds; for tests.
     """
 
     def __init__(
-        self, url: str, *, patience: float = 5.0, clock: Callable[[], float] | None = None
+        self, url: str, *, timeout: float = 5.0, clock: Callable[[], float] | None = None
     ) -> None:
-        self._make, self._place, self._prefix = client_of(url, patience)
-        self._patience = patience
+        self._make, self._place, self._prefix = client_of(url, timeout)
+        self._timeout = timeout
         self._clock = clock
         self._name = secrets.token_hex(8).encode()
         self._watches = Watches()
@@ -107,18 +107,18 @@ class RedisStore(Store):
         self._waiting_until = math.inf  # for one
         self._turns = trio.CapacityLimiter(_AT_ONCE)
 
-    # -- its life -----------------------------------------------------------------------------
+    # -- connections --------------------------------------------------------------------------
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[RedisStore]:
         """Keep the store open while the block lasts.
 
         Raises:
-            StoreUnusable: We are not let in, or it is no such server.
+            StoreUnusable: The server refuses us, or is no Redis.
             StoreUnavailable: It cannot be reached.
         """
         failure: BaseException | None = None
-        self._waiting_until = trio.current_time() + self._patience
+        self._waiting_until = trio.current_time() + self._timeout
         async with trio.open_nursery() as self._clients:
             async with trio.open_nursery() as self._nursery:
                 try:
@@ -130,17 +130,17 @@ class RedisStore(Store):
                     failure = error
                 self._is_open = False
                 self._nursery.cancel_scope.cancel()
-            self._clients.cancel_scope.cancel()  # when nobody uses them any more
+            self._clients.cancel_scope.cancel()  # when no task uses them any more
         if failure is not None:
             raise failure
 
     async def _keep_connected(self) -> None:
-        """Have a client, and another one whenever its connections break; until cancelled."""
+        """Keep a client, and replace it whenever its connections break; until cancelled."""
         failures = 0
         while True:
             over, self._broken = trio.Event(), trio.Event()
             try:
-                self._client = await self._clients.start(self._have_client, over)
+                self._client = await self._clients.start(self._run_client, over)
                 self._tried.unpark_all()
                 failures = 0
                 await self._broken.wait()
@@ -152,16 +152,16 @@ class RedisStore(Store):
                 await trio.sleep(backoff(failures, *_PAUSES))
 
     async def _close(self, over: trio.Event) -> None:
-        """Close a client when those who have begun to use it have given up, too."""
-        await trio.sleep(2 * self._patience)
+        """Close a client when all operations that have begun with it have given up."""
+        await trio.sleep(2 * self._timeout)
         over.set()
 
-    async def _have_client(self, over: trio.Event, task_status: trio.TaskStatus[Client]) -> None:
-        """Have a client with connections of its own, until that is over."""
+    async def _run_client(self, over: trio.Event, task_status: trio.TaskStatus[Client]) -> None:
+        """Keep a client with connections of its own, until an event is set."""
         failure: BaseException | None = None
         client: Any
         try:
-            with trio.fail_after(self._patience) as connecting:
+            with trio.fail_after(self._timeout) as connecting:
                 async with self._make() as client:
                     await client.ping()
                     connecting.deadline = math.inf
@@ -173,16 +173,16 @@ class RedisStore(Store):
             raise self._error(failure)
 
     async def _connected(self) -> Client:
-        """Return a client once there is one, if that is soon."""
+        """Wait, but not for long, until there is a client, and return it."""
         with trio.move_on_at(self._waiting_until):
             while self._client is None and not isinstance(self._failure, StoreUnusable):
                 await self._tried.park()
         if self._client is None:
-            raise type(self._failure)(str(self._failure))  # a traceback for each who is told
+            raise type(self._failure)(str(self._failure))  # each caller has its own traceback
         return self._client
 
     async def _look_at_memory(self, client: Client) -> None:
-        """Warn of a server that forgets what it was given when it has no more memory."""
+        """Warn of a server that evicts entries when it is out of memory."""
         try:
             found = await client.config_get(["maxmemory-policy"])
         except FAILURES:
@@ -198,14 +198,14 @@ class RedisStore(Store):
 
     @contextmanager
     def _failures(self, client: Client | None = None) -> Iterator[None]:
-        """Say in words of ours what fails; a client without connection is given up."""
+        """Raise failures as errors of the store, and give up a client without connection."""
         try:
             yield
         except FAILURES as error:
             failure = self._error(error)
             if client is not None and client is self._client and not is_answer(error):
                 self._client, self._failure = None, failure
-                self._waiting_until = trio.current_time() + self._patience
+                self._waiting_until = trio.current_time() + self._timeout
                 self._broken.set()
             raise failure from None  # the message of coredis may have what was sent in it
 
@@ -218,7 +218,7 @@ class RedisStore(Store):
     # -- operations ---------------------------------------------------------------------------
 
     async def _run(self, script: Script[bytes], key: str, *arguments: Argument) -> Any:
-        """Run a script that changes nothing; if the connection breaks, once more."""
+        """Run a script that changes nothing; if the connection breaks, run it once more."""
         async with self._turns:
             client = await self._ready()
             try:
@@ -227,11 +227,10 @@ class RedisStore(Store):
                 return await self._send(await self._ready(), script, key, arguments)
 
     async def _run_once(self, script: Script[bytes], key: str, *arguments: Argument) -> Any:
-        """Run a script that changes something."""
         async with self._turns:
             client = await self._ready()
-            # What was sent cannot be called back. Whoever is told "cancelled" has to be sure that
-            # nothing was written, so this waits for the answer, as long as there is patience.
+            # What was sent cannot be called back. `Cancelled` promises that nothing was written, so
+            # this waits for the answer, for as long as it would anyway.
             with trio.CancelScope(shield=True):
                 return await self._send(client, script, key, arguments)
 
@@ -245,19 +244,18 @@ class RedisStore(Store):
         self, client: Client, script: Script[bytes], key: str, arguments: Sequence[Argument]
     ) -> Any:
         now = "" if self._clock is None else time_of(self._clock())
-        with self._failures(client), trio.fail_after(self._patience):
+        with self._failures(client), trio.fail_after(self._timeout):
             return await script([self._base(key)], [now, *arguments], client=client)
 
     def _base(self, key: str) -> str:
         return f"{self._prefix}:{{{partition_of(key)}}}"
 
     async def commit(self, *changes: Change) -> list[int]:
-        """Make all of these changes, or none."""
         check_commit(changes)
         if not changes:
             await self._ready()
             return []
-        grows = any(isinstance(each, GROWING) for each in changes)
+        grows = any(isinstance(change, GROWING) for change in changes)
         arguments: list[Argument] = [self._name, str(len(changes)), "grows" if grows else ""]
         for change in changes:
             arguments += written(change)
@@ -266,37 +264,33 @@ class RedisStore(Store):
         outcome, *results = await self._run_once(_COMMIT, changes[0].key, *arguments)
         if outcome != b"done":
             raise refusal(outcome, changes[int(results[0])])
-        self._watches.tell(each.key for each in changes if isinstance(each, News))
-        return [int(each) for each in results]
+        self._watches.notify(change.key for change in changes if isinstance(change, News))
+        return [int(result) for result in results]
 
     async def get(self, key: str) -> Entry | None:
-        """Return an entry, if it is there."""
         row = await self._run(_GET, check_key(key), name_of(key))
         return entry_of(key, *row) if row else None
 
-    async def scan(self, folder: str, cursor: str = "", *, most: int = 100) -> Page:
-        """Return entries of a folder, in the order of their keys."""
-        check_more_than_0(check_key(folder), most)
+    async def scan(self, folder: str, cursor: str = "", *, limit: int = 100) -> Page:
+        check_more_than_0(check_key(folder), limit)
         begin = f"({name_of(cursor)}" if cursor.startswith(f"{folder}/") else "-"
         more, rows = await self._run(
-            _SCAN, folder, name_of(folder), begin, str(most), str(PAGE_BYTES)
+            _SCAN, folder, name_of(folder), begin, str(limit), str(PAGE_BYTES)
         )
         entries = self._entries(folder, rows)
         return Page(entries, entries[-1].key if more else None)
 
-    async def claim(self, folder: str, lease: float, *, most: int = 1) -> Claimed:
-        """Take entries that are due, so that nobody else gets them for a while."""
-        check_more_than_0(check_key(folder), most, lease)
-        arguments = name_of(folder), time_of(lease), str(most)
+    async def claim(self, folder: str, lease: float, *, limit: int = 1) -> Claimed:
+        check_more_than_0(check_key(folder), limit, lease)
+        arguments = name_of(folder), time_of(lease), str(limit)
         wait, rows = await self._run_once(_CLAIM, folder, *arguments)
         return Claimed(self._entries(folder, rows), int(wait) / 1e6 if wait else math.inf)
 
     async def read(
-        self, log: str, after: int = 0, *, most: int = 100, most_bytes: int = READ_BYTES
+        self, log: str, after: int = 0, *, limit: int = 100, max_bytes: int = READ_BYTES
     ) -> LogPage:
-        """Return items of a log."""
-        check_more_than_0(check_key(log), most, most_bytes)
-        limits = str(after), str(most), str(most_bytes)
+        check_more_than_0(check_key(log), limit, max_bytes)
+        limits = str(after), str(limit), str(max_bytes)
         first, last, position, items = await self._run(_READ, log, name_of(log), *limits)
         return LogPage(list(enumerate(items, int(position))), int(first), int(last))
 
@@ -312,7 +306,6 @@ class RedisStore(Store):
 
     @asynccontextmanager
     async def watch(self, *channels: str) -> AsyncIterator[Watch]:
-        """Hear of news."""
         with self._watches.open(check_channels(channels)) as watch:
             self._subscribed.update(watch.channels)
             try:
@@ -328,7 +321,7 @@ class RedisStore(Store):
         if not self._hears:
             self._hears = True
             self._nursery.start_soon(self._hear)
-        with self._failures(), trio.fail_after(self._patience):
+        with self._failures(), trio.fail_after(self._timeout):
             while True:
                 await self._listening.wait()
                 async with self._subscribing:
@@ -337,22 +330,22 @@ class RedisStore(Store):
                         return
 
     async def _subscribe_to(self, pubsub: Any, channels: Iterable[str]) -> None:
-        names = {self._channel(each) for each in channels}
-        if new := [each for each in names if each.encode() not in pubsub.channels]:
+        names = {self._channel(channel) for channel in channels}
+        if new := [name for name in names if name.encode() not in pubsub.channels]:
             await pubsub.subscribe(*new)
 
     async def _unsubscribe(self, channels: frozenset[str]) -> None:
-        async with self._subscribing:  # in which others may have come to want to know
-            gone = [each for each in channels if self._subscribed[each] <= 0]
-            for each in gone:
-                del self._subscribed[each]
+        async with self._subscribing:  # while we waited for it, others may have subscribed
+            gone = [channel for channel in channels if self._subscribed[channel] <= 0]
+            for channel in gone:
+                del self._subscribed[channel]
             if gone and self._pubsub is not None:
-                # If the connection has broken, there is no subscription any more.
+                # If the connection has broken, the subscription has ended with it.
                 with suppress(*FAILURES):
                     await self._pubsub.unsubscribe(*map(self._channel, gone))
 
     async def _hear(self) -> None:
-        """Tell news of other processes, until cancelled."""
+        """Pass on news of other processes, until cancelled."""
         failures = 0
         while True:
             failures += 1
@@ -369,26 +362,26 @@ class RedisStore(Store):
 
     async def _hear_until_it_breaks(self) -> None:
         over = trio.Event()
-        client: Any = await self._clients.start(self._have_client, over)
+        client: Any = await self._clients.start(self._run_client, over)
         subscribing = client.pubsub(
             ignore_subscribe_messages=True,
             retry_policy=NoRetryPolicy(),
-            subscription_timeout=self._patience,
-            max_idle_seconds=self._patience,  # then it is seen whether the server is there
+            subscription_timeout=self._timeout,
+            max_idle_seconds=self._timeout,  # then the server is pinged
         )
         start = len(self._channel(""))
         try:
             async with subscribing as pubsub:
                 async with self._subscribing:
-                    # Its loop ends when it has no channel left: so it has one that is nobody's.
+                    # Its loop ends when it has no channel left: so it has one that is never used.
                     await self._subscribe_to(pubsub, [self._name.decode(), *self._subscribed])
                     self._pubsub = pubsub
                     self._listening.set()
                 if self._missed:
-                    self._watches.tell_all()
-                self._missed = True  # what comes between this connection and the next
+                    self._watches.notify_all()
+                self._missed = True  # what is published between this connection and the next
                 async for message in pubsub:
-                    if message["data"] != self._name:  # else they were told when it was written
-                        self._watches.tell([message["channel"][start:].decode()])
+                    if message["data"] != self._name:  # our own were notified when we committed
+                        self._watches.notify([message["channel"][start:].decode()])
         finally:
             over.set()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+from attrs import fields
+
 from trio_mcp.store.changes import (
     Add,
     Append,
@@ -25,20 +27,22 @@ Argument = str | bytes
 
 GROWING: Final = (Put, Touch, Add, Append)
 
+_NAMES: Final[dict[type[Any], tuple[str, ...]]] = {
+    kind: tuple(field.name for field in fields(kind) if field.name != "key")
+    for kind in (Put, Touch, Delete, Check, Add, Append, Drop, News)
+}
+"""By the kind of a change, what is written after its key, in the order in which it is read."""
+
 
 def time_of(seconds: float | None) -> str:
-    """Write a time for a script: in microseconds, rounded up; nothing if there is none."""
+    """Write a time for a script: in microseconds, rounded up; empty for None."""
     if seconds is None:
         return ""
     return str(NEVER if seconds == math.inf else math.ceil(seconds * 1e6))
 
 
-def _optional(number: int | None) -> str:
-    return "" if number is None else str(number)
-
-
 def name_of(key: str) -> str:
-    """Return what a key is called within its partition."""
+    """Return the name of a key within its partition."""
     return key.partition(":")[2]
 
 
@@ -48,32 +52,23 @@ def written(change: Change) -> list[Argument]:
     Raises:
         ValueError: It adds more than 64 bits hold.
     """
-    c, name = change, name_of(change.key)
-    match c:
-        case Put():
-            expect, delay = _optional(c.expect), time_of(c.delay)
-            return ["put", name, c.value, time_of(c.ttl), expect, delay]
-        case Touch():
-            return ["touch", name, time_of(c.ttl), _optional(c.expect), time_of(c.delay)]
-        case Delete():
-            return ["delete", name, _optional(c.expect)]
-        case Check():
-            return ["check", name, str(c.expect)]
-        case Add():
-            if abs(c.amount) > LARGEST:
-                raise refusal(b"large", c)
-            return ["add", name, str(c.amount), time_of(c.ttl), _optional(c.most)]
-        case Append():
-            bounds = str(c.most), str(c.most_bytes)
-            return ["append", name, c.item, time_of(c.ttl), *bounds]
-        case Drop():
-            return ["drop", name]
-        case News():
-            return ["news", name]
+    if isinstance(change, Add) and abs(change.amount) > LARGEST:
+        raise refusal(b"large", change)
+    kind = type(change)
+    values = (_written(name, getattr(change, name)) for name in _NAMES[kind])
+    return [kind.__name__.lower(), name_of(change.key), *values]
+
+
+def _written(name: str, value: Any) -> Argument:
+    if name in ("ttl", "delay"):
+        return time_of(value)
+    if value is None:
+        return ""
+    return value if isinstance(value, bytes) else str(value)
 
 
 def refusal(outcome: bytes, change: Any) -> Exception:
-    """Say why the script refused a change."""
+    """Make the exception for a change that the script refused."""
     if outcome == b"conflict":
         return Conflict(change)
     if outcome == b"large":
@@ -82,6 +77,6 @@ def refusal(outcome: bytes, change: Any) -> Exception:
 
 
 def entry_of(key: str, value: bytes, version: bytes, left: bytes) -> Entry:
-    """Read an entry: its value, its version, and the microseconds that it has left."""
+    """Read an entry from its value, its version, and the microseconds until it expires."""
     never = int(left) >= NEVER // 2
     return Entry(key, value, int(version), math.inf if never else int(left) / 1e6)

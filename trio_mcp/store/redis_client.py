@@ -1,4 +1,4 @@
-"""Clients of Redis: what a URL says of one, and what its errors mean for a store."""
+"""Clients of Redis: how a URL describes one, and what its errors mean for a store."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ FAILURES: Final = (
 )
 
 
-def client_of(url: str, patience: float) -> tuple[Callable[[], Client], str, str]:
-    """Return what makes a client for a URL, its place for messages, and the prefix of keys."""
+def client_of(url: str, timeout: float) -> tuple[Callable[[], Client], str, str]:
+    """Return a factory of clients for a URL, its place for messages, and the prefix of keys."""
     parts = urlsplit(url)
     scheme, _, kind = parts.scheme.partition("+")
     query = dict(parse_qsl(parts.query))
@@ -46,13 +46,13 @@ def client_of(url: str, patience: float) -> tuple[Callable[[], Client], str, str
     hosts = parts.netloc.rpartition("@")[2]
     place = hosts or parts.path
     options: dict[str, Any] = {
-        "stream_timeout": patience,
-        "connect_timeout": patience,
+        "stream_timeout": timeout,
+        "connect_timeout": timeout,
         "retry_policy": NoRetryPolicy(),
     }
     if kind == "cluster":
         options |= {"username": parts.username, "password": parts.password, **query}
-        nodes = [_location_of(each) for each in hosts.split(",")]
+        nodes = [_location_of(host) for host in hosts.split(",")]
         tls = scheme == "rediss"
         make = partial(coredis.RedisCluster, startup_nodes=nodes, ssl=tls, **options)
         return make, place, prefix
@@ -68,7 +68,6 @@ def _location_of(host: str) -> TCPLocation:
 
 
 def first_of(error: BaseException) -> BaseException:
-    """Return what was raised first, of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -86,19 +85,18 @@ _MEANINGS: Final[Sequence[tuple[str | type[Exception], type[StoreError], str]]] 
     (TimeoutError, StoreUnavailable, "it does not answer in time"),
     (trio.TooSlowError, StoreUnavailable, "it does not answer in time"),
 )
-"""What the errors of coredis and of the network mean: by their class, or by what they say."""
+"""What the errors of coredis and of the network mean, by their class or a text in them."""
 
 
 def meaning(error: BaseException) -> tuple[type[StoreError], str]:
-    """Say what an error of coredis, or of the network, means for the store."""
+    """Return which error of a store an error of coredis, or of the network, is, and the reason."""
     for sign, kind, reason in _MEANINGS:
-        found = sign in str(error) if isinstance(sign, str) else isinstance(error, sign)
-        if found:
+        if sign in str(error) if isinstance(sign, str) else isinstance(error, sign):
             return kind, reason
     return StoreUnavailable, f"no connection ({type(error).__name__})"
 
 
 def is_answer(error: Exception) -> bool:
-    """Whether the connection that it came by is good still."""
-    # What is a replica now may have been replaced: by another machine with the same name.
+    """Whether an error is an answer of the server, so that its connection is still good."""
+    # A replica may have been the primary: another machine has that name now.
     return isinstance(error, ResponseError) and not isinstance(error, ReadOnlyError)

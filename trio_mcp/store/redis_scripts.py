@@ -1,4 +1,4 @@
-"""The scripts that Redis or Valkey runs: one for each operation, so nothing comes between.
+"""The scripts that Redis or Valkey runs: one for each operation, which makes it atomic.
 
 All keys of a partition share a hash tag, so a cluster keeps them on one machine. Below the prefix
 and `{partition}` there are
@@ -13,8 +13,8 @@ and `{partition}` there are
 | `:l:name` | list | the items of a log |
 | `:m:name` | hash | the last position of a log, its bytes and its expiry |
 
-Times are microseconds of the server's clock, which doubles count exactly. Entries say themselves
-when they expire; the time to live that each key has beside that gives the room back.
+Times are microseconds of the server's clock, which doubles count exactly. Entries have their own
+expiry; the time to live that each key has besides gives the room back.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from __future__ import annotations
 from typing import Final
 
 NEVER: Final = 10**18
-"""As a time: there is none."""
+"""The time of what never happens."""
 
 _SLACK: Final = 60_000
-"""Milliseconds for which a key outlives what is in it: entries and logs know when they expire."""
+"""Milliseconds for which a key outlives its contents: entries and logs have their own expiry."""
 
 _COMMON: Final = f"""
 local NEVER = {NEVER}
@@ -141,7 +141,7 @@ local function expected(expect, row)
   return expect == '' or expect == (row and row.version or '0')
 end
 
--- Each kind has a way to look at what is there, which may refuse, and a way to make the change.
+-- Each kind has a function that looks at the entry, and may refuse, and one that makes the change.
 local look, make = {}, {}
 
 function look.put(c)
@@ -180,13 +180,13 @@ look.check = look.delete
 function make.check(c) return c.row and c.row.version or '0' end
 
 function look.add(c)
-  c.amount, c.ttl, c.most = argument(), tonumber(argument()), argument()
+  c.amount, c.ttl, c.limit = argument(), tonumber(argument()), argument()
   c.row = load(c.name)
   local value = c.row and call('HGET', base .. ':e:' .. c.name, 'v') or '0'
   local problem
   c.total, problem = sum(value, c.amount)
   if not c.total then return problem end
-  if c.most ~= '' and above(c.total, c.most) then return 'conflict' end
+  if c.limit ~= '' and above(c.total, c.limit) then return 'conflict' end
 end
 function make.add(c)
   version = version or new_version()
@@ -196,7 +196,7 @@ end
 
 function look.append(c)
   c.item, c.ttl = argument(), tonumber(argument())
-  c.most, c.most_bytes = tonumber(argument()), tonumber(argument())
+  c.limit, c.max_bytes = tonumber(argument()), tonumber(argument())
 end
 function make.append(c)
   local items, about = base .. ':l:' .. c.name, base .. ':m:' .. c.name
@@ -204,7 +204,7 @@ function make.append(c)
   if last == 0 then drop(c.name) end
   local length = call('RPUSH', items, c.item)
   last, size = last + 1, size + #c.item
-  while length > c.most or (length > 1 and size > c.most_bytes) do
+  while length > c.limit or (length > 1 and size > c.max_bytes) do
     size, length = size - #call('LPOP', items), length - 1
   end
   local expires = after(c.ttl)
@@ -254,35 +254,35 @@ return {call('HGET', base .. ':e:' .. name, 'v'), row.version, digits(row.expire
 """
 
 _SCAN: Final = """
-local folder, begin, most = argument(), argument(), tonumber(argument())
-local most_bytes, size, found = tonumber(argument()), 0, {}
+local folder, begin, limit = argument(), argument(), tonumber(argument())
+local max_bytes, size, found = tonumber(argument()), 0, {}
 local seen = 0
 while true do
-  local names = call('ZRANGEBYLEX', base .. ':f:' .. folder, begin, '+', 'LIMIT', 0, most + 1)
+  local names = call('ZRANGEBYLEX', base .. ':f:' .. folder, begin, '+', 'LIMIT', 0, limit + 1)
   for _, name in ipairs(names) do
     local row = load(name)
     if row then
       local key = base .. ':e:' .. name
       size = size + call('HSTRLEN', key, 'v')
-      if seen == most or (seen > 0 and size > most_bytes) then return {'more', found} end
+      if seen == limit or (seen > 0 and size > max_bytes) then return {'more', found} end
       seen = seen + 1
       found[seen] = {name, call('HGET', key, 'v'), row.version, digits(row.expires - now)}
     end
     begin = '(' .. name
   end
-  if #names <= most then return {'', found} end
+  if #names <= limit then return {'', found} end
 end
 """
 
 _CLAIM: Final = """
-local folder, lease, most = argument(), tonumber(argument()), tonumber(argument())
+local folder, lease, limit = argument(), tonumber(argument()), tonumber(argument())
 local found, version, looked = {}, nil, 0
 while true do
   local first = call('ZRANGE', base .. ':d:' .. folder, 0, 0, 'WITHSCORES')
   local name, due = first[1], tonumber(first[2])
   if not name then return {'', found} end
   local row = load(name)
-  if row and (due > now or #found == most) then
+  if row and (due > now or #found == limit) then
     return {digits(math.max(due - now, 0)), found}
   elseif row then
     version = version or new_version()
@@ -298,24 +298,26 @@ end
 """
 
 _READ: Final = """
-local name, position, most = argument(), tonumber(argument()), tonumber(argument())
-local most_bytes, size, items = tonumber(argument()), 0, {}
+local name, position, limit = argument(), tonumber(argument()), tonumber(argument())
+local max_bytes, size, items = tonumber(argument()), 0, {}
 local last = log_of(name)
 if last == 0 then return {'1', '0', '1', {}} end
 local key = base .. ':l:' .. name
 local first = last - call('LLEN', key) + 1
 local start = math.max(position + 1, first) - first
-while #items < most do
+while #items < limit do
   local from = start + #items
-  local several = call('LRANGE', key, from, from + math.min(most - #items, 8) - 1)
+  local several = call('LRANGE', key, from, from + math.min(limit - #items, 8) - 1)
   if #several == 0 then break end
   for _, item in ipairs(several) do
     size = size + #item
-    if #items > 0 and size > most_bytes then most = #items break end
+    if #items > 0 and size > max_bytes then limit = #items break end
     items[#items + 1] = item
   end
 end
 return {digits(first), digits(last), digits(first + start), items}
 """
 
-COMMIT, GET, SCAN, CLAIM, READ = (_COMMON + each for each in (_COMMIT, _GET, _SCAN, _CLAIM, _READ))
+COMMIT, GET, SCAN, CLAIM, READ = (
+    _COMMON + script for script in (_COMMIT, _GET, _SCAN, _CLAIM, _READ)
+)

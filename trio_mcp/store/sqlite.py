@@ -1,15 +1,15 @@
 """A store in a file, which all processes of a machine share.
 
-The standard library's SQLite is used in worker threads, through two connections: one writes, one
+The standard library's SQLite runs in worker threads, through two connections: one writes, one
 reads. In WAL mode (write-ahead log) readers and a writer do not wait for each other, and what was
-not committed when a process died is simply not there.
+not committed when a process died has no effect.
 
 Every commit is flushed to the disk before it is acknowledged (`synchronous=FULL`): the file would
-stay consistent without, but what somebody was told is kept might be lost with the power. The
-flush is what a commit costs, so all that are waiting share one (`WorkerThread`).
+stay consistent without, but acknowledged commits might be lost with the power. The flush is what
+a commit costs, so all that are waiting share one (`WorkerThread`).
 
 Writers of several processes take turns. SQLite waits for the lock, in the thread, with pauses of
-some milliseconds; nobody spins.
+some milliseconds.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from trio_mcp.store.watching import Watch, Watches
 from trio_mcp.store.worker_thread import Job, WorkerThread
 from trio_mcp.system import flags
 
-_LATEST: Final = 1.0
-"""Seconds that news is late at most, if the process that wrote it died before it could ring."""
+LATEST_NEWS: Final = 1.0
+"""Seconds that news is late at most, if its process died before it could wake the others."""
 
 _PAUSE: Final = 10
-"""Milliseconds for which SQLite waits for the lock before it is asked anew.
+"""Milliseconds for which SQLite waits for the lock before we ask again.
 
-It pauses longer and longer, up to 100 ms, so among others who come and go it would hardly ever get
-the lock. Asked anew, it begins with 1 ms again.
+It pauses longer and longer, up to 100 ms, so on a busy file it would hardly ever get the lock. When
+asked again, it begins with 1 ms.
 """
 
 _LOG_BYTES: Final = 64 * 1024 * 1024
-"""What is left of the write-ahead log on the disk after it was longer."""
+"""To how many bytes the write-ahead log is cut after it was longer."""
 
 _FAILURES: Final[dict[int, tuple[type[StoreError], str]]] = {
     sqlite3.SQLITE_BUSY: (StoreUnavailable, "another process keeps it locked"),
@@ -70,9 +70,9 @@ class SQLiteStore(TablesStore):
     """A store in a SQLite database, which has a task for each connection (`open_store`).
 
     Args:
-        path: The file. It is made if there is none, for this user only. Not on a network drive.
-        max_bytes: What it may grow to; None for whatever the disk has.
-        patience: Seconds to wait while another process keeps it locked.
+        path: The file, which is created for this user only. It must not be on a network drive.
+        max_bytes: What it may grow to; None for the whole disk.
+        timeout: Seconds to wait while another process keeps it locked.
         clock: Tells the time, in seconds, the same in all processes. If it is set forward,
             everything expires that much sooner, and leases end early.
     """
@@ -82,12 +82,12 @@ class SQLiteStore(TablesStore):
         path: str | os.PathLike[str],
         *,
         max_bytes: int | None = None,
-        patience: float = 5.0,
+        timeout: float = 5.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._path = Path(os.path.abspath(path))
         self._max_bytes = inf if max_bytes is None else max_bytes
-        self._patience = patience
+        self._timeout = timeout
         self._clock = clock
         self._writes = WorkerThread(partial(self._do, self._write_all), finish=True)
         self._reads = WorkerThread(partial(self._do, self._read_all), finish=False)
@@ -95,13 +95,13 @@ class SQLiteStore(TablesStore):
         self._name = secrets.token_hex(8)
         self._wakeup: Wakeup | None = None
         self._listening = trio.Lock()
-        self._dead: list[str] = []  # listeners that were not there, but are written down
+        self._dead: list[str] = []  # listeners that are registered, but did not answer
 
-    # -- its life -----------------------------------------------------------------------------
+    # -- opening ------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[SQLiteStore]:
-        """Keep the store open while the block lasts. What was begun is finished.
+        """Keep the store open while the block lasts. Writes that have begun are finished.
 
         Raises:
             StoreUnusable: The file cannot be used.
@@ -130,7 +130,7 @@ class SQLiteStore(TablesStore):
                 raise
 
     def _make_file(self) -> tuple[int, int]:
-        # Made here, it is nobody else's to read; SQLite gives its other files the same mode.
+        # Created with mode 0600, it is private; SQLite gives its other files the same mode.
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | flags.NONBLOCK, 0o600)
         try:
             found = os.fstat(fd)
@@ -143,7 +143,7 @@ class SQLiteStore(TablesStore):
     def _connection(self) -> sqlite3.Connection:
         # Each connection is used by one thread at a time, but not always by the same one.
         return sqlite3.connect(
-            self._path, timeout=self._patience, isolation_level=None, check_same_thread=False
+            self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False
         )
 
     def _set_up(self) -> None:
@@ -158,14 +158,14 @@ class SQLiteStore(TablesStore):
             (size,) = execute("PRAGMA page_size").fetchone()
             execute(f"PRAGMA max_page_count = {max(1, self._max_bytes // size)}")
         execute(f"PRAGMA busy_timeout = {_PAUSE}")
-        self._write_tables = SQLiteTables(self._writer)
+        self.write_tables = SQLiteTables(self._writer)
         self._read_tables = SQLiteTables(self._reader)
 
     def _disconnect(self) -> None:
         if self._wakeup is not None:
             self._wakeup.close()
             with suppress(sqlite3.Error):  # otherwise others find out
-                self._write_tables.forget([self._name])
+                self.write_tables.forget([self._name])
         self._reader.close()
         self._writer.close()
 
@@ -177,11 +177,10 @@ class SQLiteStore(TablesStore):
             raise self._failure(error) from error
 
     def _failure(self, error: Exception) -> StoreError:
-        """Say in words of ours what failed, and where."""
         kind: type[StoreError] = StoreUnavailable
         reason = str(error)
         if isinstance(error, sqlite3.Error):
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without what is beside it
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the extended code
             kind, reason = _FAILURES.get(code, (kind, reason))
         elif isinstance(error, OSError):
             kind, reason = StoreUnusable, f"it cannot be opened ({error.strerror})"
@@ -192,7 +191,7 @@ class SQLiteStore(TablesStore):
     # -- in the threads -----------------------------------------------------------------------
 
     def _do(self, transact: Callable[[list[Job]], None], jobs: list[Job]) -> None:
-        """Do jobs in one transaction, or each in its own if one of them is too much."""
+        """Run jobs in one transaction, or each in its own if that fails."""
         try:
             transact(jobs)
             if not self._in_place():
@@ -214,10 +213,10 @@ class SQLiteStore(TablesStore):
                 job.run(self._read_tables, now, passed_on=sqlite3.Error)
 
     def _write_all(self, jobs: list[Job]) -> None:
-        tables = self._write_tables
+        tables = self.write_tables
         self._lock()
         with self._writer:
-            now = self._clock()  # which may be much later than when the jobs came
+            now = self._clock()  # which may be much later than when the jobs were submitted
             tables.begin()
             tables.forget(self._dead)
             tables.sweep(now, len(jobs))
@@ -230,8 +229,7 @@ class SQLiteStore(TablesStore):
         self._dead = [name for name in listeners if not wake(self._pipe_of(name))]
 
     def _lock(self) -> None:
-        """Begin a transaction with the lock for writing."""
-        ends = time.monotonic() + self._patience
+        ends = time.monotonic() + self._timeout
         while True:
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
@@ -241,10 +239,7 @@ class SQLiteStore(TablesStore):
                     raise
 
     def _in_place(self) -> bool:
-        """Whether the file is still the one with that name.
-
-        SQLite would go on writing to a file that was deleted, and all of it would be lost.
-        """
+        """Whether the path still leads to our file: what SQLite writes to a deleted one is lost."""
         with suppress(OSError):
             found = os.stat(self._path)
             return (found.st_dev, found.st_ino) == self._inode
@@ -256,20 +251,19 @@ class SQLiteStore(TablesStore):
         return await self._reads.submit(work)
 
     async def _write(self, work: Work[T], changes: Sequence[Change] = ()) -> T:
-        channels = tuple(each.key for each in changes if isinstance(each, News))
+        channels = tuple(change.key for change in changes if isinstance(change, News))
         result = await self._writes.submit(work, channels, size_of(changes))
-        self._watches.tell(channels)
+        self._watches.notify(channels)
         return result
 
     @asynccontextmanager
     async def watch(self, *channels: str) -> AsyncIterator[Watch]:
-        """Hear of news."""
         with self._watches.open(check_channels(channels)) as watch:
             await self._listen()
             yield watch
 
     async def _listen(self) -> None:
-        """Have others ring, if they do not already."""
+        """Make other processes wake this one, if they do not already."""
         async with self._listening:
             if self._wakeup is not None:
                 return
@@ -278,9 +272,7 @@ class SQLiteStore(TablesStore):
                     self._pipe_of(self._name), stat.S_IMODE(os.stat(self._path).st_mode)
                 )
             try:
-                last = await self._writes.submit(
-                    lambda _, __: self._write_tables.listen(self._name)
-                )
+                last = await self._writes.submit(lambda _, __: self.write_tables.listen(self._name))
             except BaseException:
                 wakeup.close()
                 raise
@@ -291,18 +283,18 @@ class SQLiteStore(TablesStore):
         return f"{self._path}-news-{name}"
 
     async def _hear(self, wakeup: Wakeup, last: int) -> None:
-        """Tell news of other processes, until cancelled."""
+        """Pass on news of other processes, until cancelled."""
         while True:
-            with trio.move_on_after(_LATEST):
+            with trio.move_on_after(LATEST_NEWS):
                 await wakeup.wait()
             try:
                 last, channels = await self._reads.submit(partial(self._news_after, last))
             except StoreError:
-                channels = None  # whoever looks will be told why there is nothing to see
+                channels = None  # those who look will get the error themselves
             if channels is None:
-                self._watches.tell_all()
+                self._watches.notify_all()
             else:
-                self._watches.tell(channels)
+                self._watches.notify(channels)
 
     def _news_after(self, last: int, _: object, __: float) -> tuple[int, set[str] | None]:
         return self._read_tables.news(last, self._name)

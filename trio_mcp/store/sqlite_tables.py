@@ -1,4 +1,4 @@
-"""Entries, logs and news in the tables of a SQLite database.
+"""Entries, logs and news in a SQLite database.
 
 Keys are compared by their UTF-8, which is the order of their code points, as in Python.
 """
@@ -15,24 +15,24 @@ from trio_mcp.store.tables import Row, Tables
 
 _APPLICATION: Final = 0x74726D63
 _FORMAT: Final = 1
-"""Of the tables below. Whoever changes them counts this up, and writes what converts old ones."""
+"""The version of the tables below. A change of them increases it, and has to convert old ones."""
 
 _SCHEMA: Final = (
     "CREATE TABLE meta (version INTEGER NOT NULL)",
     "INSERT INTO meta VALUES (0)",
-    # The value comes last, so that long ones need not be read for what stands before.
+    # The value is last, so that the other columns are read without it.
     "CREATE TABLE entries (key TEXT PRIMARY KEY, folder TEXT, due REAL, version INTEGER NOT NULL,"
     " expires REAL NOT NULL, value BLOB NOT NULL)",
     "CREATE INDEX entries_expires ON entries (expires)",
     "CREATE INDEX entries_folder ON entries (folder, key) WHERE folder IS NOT NULL",
     "CREATE INDEX entries_due ON entries (folder, due, key) WHERE due IS NOT NULL",
-    # A log without a name was dropped, and is swept little by little.
+    # A log without a name was dropped, and is swept bit by bit.
     "CREATE TABLE logs (id INTEGER PRIMARY KEY, log TEXT UNIQUE, first INTEGER NOT NULL,"
     " last INTEGER NOT NULL, size INTEGER NOT NULL, expires REAL NOT NULL)",
     "CREATE INDEX logs_expires ON logs (expires)",
     "CREATE TABLE items (id INTEGER, position INTEGER, item BLOB NOT NULL,"
     " PRIMARY KEY (id, position)) WITHOUT ROWID",
-    # The numbers of news have no gaps, so whoever was away too long notices.
+    # The numbers of news have no gaps, so a process that was away too long notices.
     "CREATE TABLE news (number INTEGER PRIMARY KEY AUTOINCREMENT, sender TEXT NOT NULL,"
     " channel TEXT NOT NULL)",
     "CREATE TABLE listeners (name TEXT PRIMARY KEY)",
@@ -41,14 +41,14 @@ _SCHEMA: Final = (
 )
 
 _SWEPT: Final = 256
-"""Expired entries that a transaction removes, beside twice as many as it has jobs."""
+"""Expired entries that a transaction removes, besides two for each of its jobs."""
 
 _SWEPT_ITEMS: Final = 4096
 _NEWS_KEPT: Final = 10_000
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables, within a transaction, unless they are there.
+    """Create the tables, within a transaction, unless they exist.
 
     Raises:
         StoreUnusable: It is a database of something else, or of a newer version.
@@ -69,32 +69,25 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 class SQLiteTables(Tables):
-    """Entries and logs in a database.
-
-    All of it is called within transactions that somebody else begins and commits.
-
-    Args:
-        connection: The database.
-    """
+    """Entries and logs in a database, within transactions that the caller begins and commits."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._execute = connection.execute
         self._stored_version = 0
 
     def begin(self) -> None:
-        """Look which versions were given, after a transaction has begun."""
+        """Read which version was given last, after a transaction has begun."""
         (self.version,) = self._execute("SELECT version FROM meta").fetchone()
         self._stored_version = self.version
 
     def end(self) -> None:
-        """Write which versions were given, before a transaction is committed."""
+        """Write which version was given last, before a transaction is committed."""
         if self.version != self._stored_version:
             self._execute("UPDATE meta SET version = ?", (self.version,))
 
     # -- entries ------------------------------------------------------------------------------
 
     def load(self, key: str, now: float) -> Row | None:
-        """Return an entry."""
         row = self._execute(
             "SELECT value, version, expires, due FROM entries WHERE key = ? AND expires > ?",
             (key, now),
@@ -102,7 +95,6 @@ class SQLiteTables(Tables):
         return None if row is None else Row(*row)
 
     def save(self, key: str, row: Row | None) -> None:
-        """Write an entry, or remove it."""
         if row is None:
             self._execute("DELETE FROM entries WHERE key = ?", (key,))
         else:
@@ -114,7 +106,6 @@ class SQLiteTables(Tables):
             )
 
     def listed(self, folder: str, cursor: str, now: float) -> Iterable[tuple[str, Row]]:
-        """Go through a folder, after a key, in the order of keys."""
         rows = self._execute(
             "SELECT key, value, version, expires, due FROM entries"
             " WHERE folder = ? AND key > ? AND expires > ? ORDER BY key",
@@ -122,18 +113,16 @@ class SQLiteTables(Tables):
         )
         return ((key, Row(*row)) for key, *row in rows)
 
-    def due(self, folder: str, now: float, most: int) -> list[tuple[float, str]]:
-        """Return the times and keys of some entries that are, or will be, due, in their order."""
+    def due(self, folder: str, now: float, limit: int) -> list[tuple[float, str]]:
         return self._execute(
             "SELECT due, key FROM entries WHERE folder = ? AND due IS NOT NULL AND expires > ?"
             " ORDER BY due, key LIMIT ?",
-            (folder, now, most),
+            (folder, now, limit),
         ).fetchall()
 
     # -- logs ---------------------------------------------------------------------------------
 
     def append(self, change: Append, now: float) -> int:
-        """Append to a log, and forget items that it may not keep. Return the item's position."""
         row: tuple[int, int, int, int] | None = self._execute(
             "SELECT id, first, last, size FROM logs WHERE log = ? AND expires > ?",
             (change.key, now),
@@ -158,15 +147,15 @@ class SQLiteTables(Tables):
         return last
 
     def _trim(self, id: int, first: int, last: int, size: int, change: Append) -> tuple[int, int]:
-        """Remove what a log may not keep. Return its new first position and size."""
-        too_many = max(first, last - change.most + 1)
-        if too_many == first and size <= change.most_bytes:
+        """Remove the items beyond the bounds of a log. Return its first position and size."""
+        too_many = max(first, last - change.limit + 1)
+        if too_many == first and size <= change.max_bytes:
             return first, size
         lengths = self._execute(
             "SELECT position, length(item) FROM items WHERE id = ? ORDER BY position", (id,)
         )
         for position, length in lengths:
-            if position >= too_many and (size <= change.most_bytes or position == last):
+            if position >= too_many and (size <= change.max_bytes or position == last):
                 break
             first, size = position + 1, size - length
         lengths.close()
@@ -174,20 +163,17 @@ class SQLiteTables(Tables):
         return first, size
 
     def drop(self, log: str, now: float) -> int:
-        """Remove a log. Return the position of its last item."""
         last = self.ends(log, now)[1]
         self._execute("UPDATE logs SET log = NULL, expires = 0 WHERE log = ?", (log,))
         return last
 
     def ends(self, log: str, now: float) -> tuple[int, int]:
-        """Return the positions of a log's first and last items."""
         row: tuple[int, int] | None = self._execute(
             "SELECT first, last FROM logs WHERE log = ? AND expires > ?", (log, now)
         ).fetchone()
         return (1, 0) if row is None else row
 
     def items(self, log: str, after: int) -> Iterable[tuple[int, bytes]]:
-        """Go through a log that is there, after a position."""
         return self._execute(
             "SELECT position, item FROM items WHERE id = (SELECT id FROM logs WHERE log = ?)"
             " AND position > ? ORDER BY position",
@@ -197,7 +183,7 @@ class SQLiteTables(Tables):
     # -- expiry -------------------------------------------------------------------------------
 
     def sweep(self, now: float, jobs: int) -> None:
-        """Remove some of what has expired, so that there is always more room given than taken."""
+        """Remove some of what has expired: more than the jobs of a transaction can add."""
         self._execute(
             "DELETE FROM entries WHERE rowid IN"
             " (SELECT rowid FROM entries WHERE expires <= ? ORDER BY expires LIMIT ?)",
@@ -219,18 +205,17 @@ class SQLiteTables(Tables):
     # -- news ---------------------------------------------------------------------------------
 
     def listen(self, name: str) -> int:
-        """Have news written down for a process. Return the number of the last that was."""
+        """Register a process that wants news. Return the number of the last news."""
         self._execute("INSERT INTO listeners VALUES (?)", (name,))
         row = self._execute("SELECT seq FROM sqlite_sequence WHERE name = 'news'").fetchone()
         return 0 if row is None else row[0]
 
     def forget(self, names: Iterable[str]) -> None:
-        """Remove processes that listen no more."""
         for name in names:
             self._execute("DELETE FROM listeners WHERE name = ?", (name,))
 
     def publish(self, channels: Iterable[str], sender: str) -> list[str]:
-        """Write news down for other processes. Return which ones there are."""
+        """Write news for other processes. Return the names of those that listen."""
         rows = self._execute("SELECT name FROM listeners WHERE name != ?", (sender,))
         names = [name for (name,) in rows]
         if names:
@@ -243,9 +228,9 @@ class SQLiteTables(Tables):
         return names
 
     def news(self, after: int, reader: str) -> tuple[int, set[str] | None]:
-        """Return the channels of news from others, and the number of the last news.
+        """Return the number of the last news, and the channels of news from other processes.
 
-        There are no channels but None if not all of it is there any more.
+        In place of the channels, None means that some news was dropped before it was read.
         """
         rows = self._execute(
             "SELECT number, sender, channel FROM news WHERE number > ? ORDER BY number", (after,)

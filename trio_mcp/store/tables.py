@@ -1,6 +1,6 @@
-"""What commits and claims do, whatever keeps the data.
+"""What commits and claims do, wherever the data is.
 
-`Tables` is given the time and never waits; memory and SQLite fill in how a single entry or log is
+`Tables` is given the time and never waits; memory and SQLite define how a single entry or log is
 read and written. Redis does the same in its own language (`redis_scripts`).
 """
 
@@ -35,7 +35,7 @@ from trio_mcp.store.changes import (
 from trio_mcp.store.protocol import Store
 
 PAGE_BYTES: Final = 8 * 1024 * 1024
-_VERSIONED: Final = (Put, Add)
+
 LARGEST: Final = 2**63 - 1
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @frozen
 class Row:
-    """An entry as it is kept. Its times are those of the store's clock, in seconds."""
+    """An entry as it is kept, with times by the store's clock, in seconds."""
 
     value: bytes
     version: int
@@ -52,16 +52,16 @@ class Row:
 
 
 class Tables(ABC):
-    """Entries and logs, and what is done with them. What has expired by `now` is not there."""
+    """Entries and logs. What has expired by `now` counts as absent."""
 
     version: int
-    """The one that was given last."""
+    """The version that was given last."""
 
     # -- what an implementation provides ------------------------------------------------------
 
     @abstractmethod
     def load(self, key: str, now: float) -> Row | None:
-        """Return an entry."""
+        """Return an entry, or None if there is none."""
 
     @abstractmethod
     def save(self, key: str, row: Row | None) -> None:
@@ -69,15 +69,15 @@ class Tables(ABC):
 
     @abstractmethod
     def listed(self, folder: str, cursor: str, now: float) -> Iterable[tuple[str, Row]]:
-        """Go through a folder, after a key, in the order of keys."""
+        """Iterate over a folder, after a key, in the order of keys."""
 
     @abstractmethod
-    def due(self, folder: str, now: float, most: int) -> list[tuple[float, str]]:
-        """Return the times and keys of some entries that are, or will be, due, in their order."""
+    def due(self, folder: str, now: float, limit: int) -> list[tuple[float, str]]:
+        """Return times and keys of entries that are due, or will be, in the order of times."""
 
     @abstractmethod
     def append(self, change: Append, now: float) -> int:
-        """Append to a log, and forget items that it may not keep. Return the item's position."""
+        """Append to a log, and drop the items beyond its bounds. Return the item's position."""
 
     @abstractmethod
     def drop(self, log: str, now: float) -> int:
@@ -85,29 +85,28 @@ class Tables(ABC):
 
     @abstractmethod
     def ends(self, log: str, now: float) -> tuple[int, int]:
-        """Return the positions of a log's first and last items."""
+        """Return the positions of a log's first and last items; 1 and 0 if there is no log."""
 
     @abstractmethod
     def items(self, log: str, after: int) -> Iterable[tuple[int, bytes]]:
-        """Go through a log that is there, after a position."""
+        """Iterate over an existing log, after a position."""
 
     # -- what is the same everywhere ----------------------------------------------------------
 
     def commit(self, changes: Sequence[Change], now: float) -> list[int]:
-        """Make all changes, or none (`Store.commit`)."""
         found = [(change, self._look(change, now)) for change in changes]  # raises before any
-        self.version += any(isinstance(each, _VERSIONED) for each in changes)
+        self.version += any(isinstance(change, Put | Add) for change in changes)
         return [self._make(change, row, now) for change, row in found]
 
     def _look(self, change: Change, now: float) -> Row | None:
-        """Return the entry that a change is about, or raise `Conflict`."""
+        """Return the entry that a change is about, or raise `Conflict` if it must not be made."""
         match change:
             case Append() | Drop() | News() | Put(expect=None):
                 return None
             case Add():
                 row = self.load(change.key, now)
                 total = _sum(change, row)
-                holds = change.most is None or total <= change.most
+                holds = change.limit is None or total <= change.limit
             case _:
                 row = self.load(change.key, now)
                 holds = change.expect in (None, ABSENT if row is None else row.version)
@@ -117,7 +116,6 @@ class Tables(ABC):
         return row
 
     def _make(self, change: Change, row: Row | None, now: float) -> int:
-        """Make a change, and return its result."""
         match change:
             case Put():
                 due = None if change.delay is None else now + change.delay
@@ -142,13 +140,11 @@ class Tables(ABC):
         return ABSENT if row is None else row.version
 
     def get(self, key: str, now: float) -> Entry | None:
-        """Return an entry (`Store.get`)."""
         row = self.load(key, now)
         return None if row is None else _entry(key, row, now)
 
-    def claim(self, folder: str, lease: float, most: int, now: float) -> Claimed:
-        """Take entries that are due (`Store.claim`)."""
-        keys = [key for time, key in self.due(folder, now, most) if time <= now]
+    def claim(self, folder: str, lease: float, limit: int, now: float) -> Claimed:
+        keys = [key for time, key in self.due(folder, now, limit) if time <= now]
         self.version += bool(keys)
         entries = []
         for key in keys:
@@ -160,26 +156,24 @@ class Tables(ABC):
         ahead = self.due(folder, now, 1)
         return Claimed(entries, max(0.0, ahead[0][0] - now) if ahead else math.inf)
 
-    def scan(self, folder: str, cursor: str, most: int, now: float) -> Page:
-        """Return entries of a folder (`Store.scan`)."""
+    def scan(self, folder: str, cursor: str, limit: int, now: float) -> Page:
         entries: list[Entry] = []
         size = 0
         for key, row in self.listed(folder, cursor, now):
             size += len(row.value)
-            if len(entries) == most or (entries and size > PAGE_BYTES):
+            if len(entries) == limit or (entries and size > PAGE_BYTES):
                 return Page(entries, entries[-1].key)
             entries.append(_entry(key, row, now))
         return Page(entries, None)
 
-    def read(self, log: str, after: int, most: int, most_bytes: int, now: float) -> LogPage:
-        """Return items of a log (`Store.read`)."""
+    def read(self, log: str, after: int, limit: int, max_bytes: int, now: float) -> LogPage:
         first, last = self.ends(log, now)
         items: list[tuple[int, bytes]] = []
         size = 0
         if after < last:
             for position, item in self.items(log, after):
                 size += len(item)
-                if len(items) == most or (items and size > most_bytes):
+                if len(items) == limit or (items and size > max_bytes):
                     break
                 items.append((position, item))
         return LogPage(items, first, last)
@@ -201,53 +195,44 @@ def _sum(change: Add, row: Row | None) -> int:
 
 
 Work = Callable[[Tables, float], T]
-"""Something to be done with tables at a given time."""
+"""An operation on tables, at a given time."""
 
 
 class TablesStore(Store):
-    """A store that has tables, and says when, and in which thread, something is done with them."""
+    """A store in `Tables`, whose subclasses decide when and in which thread operations run."""
 
     @abstractmethod
     async def _read(self, work: Work[T]) -> T:
-        """Do something that changes nothing."""
+        """Run an operation that changes nothing."""
 
     @abstractmethod
     async def _write(self, work: Work[T], changes: Sequence[Change] = ()) -> T:
-        """Do something that makes these changes, or that claims."""
+        """Run an operation that makes these changes, or that claims."""
 
     async def commit(self, *changes: Change) -> list[int]:
-        """Make all of these changes, or none."""
         check_commit(changes)
         return await self._write(lambda tables, now: tables.commit(changes, now), changes)
 
     async def get(self, key: str) -> Entry | None:
-        """Return an entry, if it is there."""
         check_key(key)
         return await self._read(lambda tables, now: tables.get(key, now))
 
-    async def scan(self, folder: str, cursor: str = "", *, most: int = 100) -> Page:
-        """Return entries of a folder, in the order of their keys."""
-        check_more_than_0(check_key(folder), most)
-        return await self._read(lambda tables, now: tables.scan(folder, cursor, most, now))
+    async def scan(self, folder: str, cursor: str = "", *, limit: int = 100) -> Page:
+        check_more_than_0(check_key(folder), limit)
+        return await self._read(lambda tables, now: tables.scan(folder, cursor, limit, now))
 
-    async def claim(self, folder: str, lease: float, *, most: int = 1) -> Claimed:
-        """Take entries that are due, so that nobody else gets them for a while."""
-        check_more_than_0(check_key(folder), most, lease)
-        return await self._write(lambda tables, now: tables.claim(folder, lease, most, now))
+    async def claim(self, folder: str, lease: float, *, limit: int = 1) -> Claimed:
+        check_more_than_0(check_key(folder), limit, lease)
+        return await self._write(lambda tables, now: tables.claim(folder, lease, limit, now))
 
     async def read(
-        self, log: str, after: int = 0, *, most: int = 100, most_bytes: int = READ_BYTES
+        self, log: str, after: int = 0, *, limit: int = 100, max_bytes: int = READ_BYTES
     ) -> LogPage:
-        """Return items of a log."""
-        check_more_than_0(check_key(log), most, most_bytes)
-        return await self._read(lambda tables, now: tables.read(log, after, most, most_bytes, now))
+        check_more_than_0(check_key(log), limit, max_bytes)
+        return await self._read(lambda tables, now: tables.read(log, after, limit, max_bytes, now))
 
 
 def check_more_than_0(what: str, *numbers: float) -> None:
-    """Make sure that something is asked for.
-
-    Raises:
-        ValueError: A number is 0, less, or none.
-    """
+    """Raise `ValueError` if a number is not more than 0."""
     if not all(number > 0 for number in numbers):
         raise ValueError(f"of {what!r} more than 0 has to be asked for, not {min(numbers)}")

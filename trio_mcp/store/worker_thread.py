@@ -1,7 +1,7 @@
-"""One connection to a database, one thread at a time, and everybody's work for it.
+"""Run the operations of many tasks on one connection, in one thread at a time.
 
-What comes while the thread is busy is done together in the next round. So a lone operation costs
-one trip to a thread, many at once share it, and writers share a commit with its flush to the disk.
+What is submitted while the thread is busy runs together in the next round. So a lone operation
+costs one trip to a thread, many at once share it, and writers share a commit and its flush.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trio_mcp.store.errors import StoreUnavailable
 from trio_mcp.store.tables import Tables, Work
 
 _ROUND: Final = 512
-"""Operations that are done together at most."""
+"""Operations of a round at most."""
 
 _ROUND_BYTES: Final = 8 * 1024 * 1024
 """Bytes after which a round takes no more: it is one transaction."""
@@ -36,7 +36,7 @@ class Job:
     outcome: object = None
 
     def run(self, tables: Tables, now: float, passed_on: type[Exception]) -> None:
-        """Do it, and keep what it returns or raises, except for what is passed on."""
+        """Run it, and keep what it returns or raises, except for what is passed on."""
         try:
             self.outcome = self.work(tables, now)
         except passed_on:
@@ -46,26 +46,27 @@ class Job:
 
 
 class WorkerThread:
-    """Runs jobs in a thread, those that are waiting together.
+    """Runs jobs in a thread, all that are waiting together.
 
     Args:
-        work: Does jobs, in a thread. It sets their outcomes, and never raises.
-        finish: Whether a job that was begun is waited for, even if its task is cancelled.
+        work: Runs jobs, in a thread. It sets their outcomes, and never raises.
+        finish: Whether to wait for a job that has begun, even if its task is cancelled.
     """
 
     def __init__(self, work: Callable[[list[Job]], None], *, finish: bool) -> None:
         self._work = work
         self._finish = finish
-        self._thread = trio.CapacityLimiter(1)  # our own: others may use up those of the process
+        self._thread = trio.CapacityLimiter(1)  # our own: other code may use up the default one
         self._waiting: dict[Job, None] = {}
         self._arrived = trio.Event()
         self._open = True
 
     async def submit(self, work: Work[T], channels: tuple[str, ...] = (), size: int = 0) -> T:
-        """Have something done.
+        """Run an operation in the next round, and return its result.
 
         Raises:
             StoreUnavailable: The store is closed.
+            Exception: Whatever the operation raises.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         if not self._open:
@@ -76,8 +77,8 @@ class WorkerThread:
 
         def abort(_: object) -> trio.lowlevel.Abort:
             if job.begun and self._finish:
-                # The thread cannot be stopped. Whoever is told "cancelled" has to be sure that
-                # nothing was written, so this waits for the end of the transaction.
+                # The thread cannot be stopped. `Cancelled` promises that nothing was written, so
+                # this waits for the end of the transaction.
                 return trio.lowlevel.Abort.FAILED
             self._waiting.pop(job, None)
             job.task = None
@@ -89,7 +90,7 @@ class WorkerThread:
         return cast(T, job.outcome)
 
     async def run(self) -> None:
-        """Do what is submitted, until cancelled."""
+        """Run what is submitted, until cancelled."""
         jobs: list[Job] = []
         try:
             while True:
@@ -121,5 +122,5 @@ class WorkerThread:
 
     def _wake(self, jobs: list[Job]) -> None:
         for job in jobs:
-            if job.task is not None:  # otherwise it was cancelled, and waits no more
+            if job.task is not None:  # otherwise it was cancelled, and no longer waits
                 trio.lowlevel.reschedule(job.task)

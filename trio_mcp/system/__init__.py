@@ -1,7 +1,7 @@
 """What differs between operating systems, and nothing else: files, locks, processes, signals.
 
-Strategy: a way of doing something is chosen by what the system can do (`capabilities`), so that any
-system can be told to take the ways of another one, and tests do. Only where an interface of one
-system has no counterpart does a module ask for the system's name, so that type checkers know which
-names it has. What only Windows has is below `system.windows`.
+Strategies are chosen by what the system can do (`capabilities`), so that tests can make one system
+take the ways of another. A module asks for the system's name only where an interface has no
+counterpart, so that type checkers know which names there are; the functions of Windows then do what
+the others' docstrings say, as far as they can. What only Windows has is below `system.windows`.
 """

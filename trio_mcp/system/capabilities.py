@@ -1,7 +1,7 @@
-"""What this system can do: looked for, and not told from the system's name.
+"""What this system can do, found by looking and not by the system's name.
 
-`TRIO_MCP_WITHOUT` in the environment names what to do without, separated by commas: tests have the
-library take the ways that it takes on another system, on this one.
+`TRIO_MCP_WITHOUT` in the environment names capabilities to ignore, separated by commas: with it,
+tests make the library behave as on another system.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Whom this system trusts to say who somebody is: its certificates, read once."""
+"""The certificate authorities that this system trusts, read once."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from functools import lru_cache
 
 
 def trusted(*, trust_env: bool = True) -> ssl.SSLContext:
-    """The TLS context of clients that trust whom this system trusts. It is shared: don't change it.
+    """Return the TLS context of clients. It is shared: don't change it.
 
-    To read the certificates takes some 20 ms, in which nothing else runs. So they are read once,
-    when they are first needed.
+    Reading the certificates blocks for some 20 ms, so they are read once, when first needed.
 
     Args:
         trust_env: Whether the environment (`SSL_CERT_FILE`, `SSL_CERT_DIR`) may name others.
     """
-    named = [os.environ.get(each) for each in ("SSL_CERT_FILE", "SSL_CERT_DIR")]
+    named = [os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")]
     return _read(trust_env, *(named if trust_env else [None, None]))
 
 

@@ -1,4 +1,4 @@
-"""What can be asked of a descriptor, and done with it, that not every system knows."""
+"""Operations on descriptors that not every system has."""
 
 import os
 import sys
@@ -10,11 +10,9 @@ if sys.platform == "win32":
     import msvcrt
 
     def allows(fd: int, access: int) -> bool:
-        """Tell whether *fd* was opened for *access*: there, reading or writing will tell."""
-        return True
+        return True  # reading or writing will fail
 
     def duplicate(fd: int) -> int:
-        """Copy *fd* to a descriptor that is none of the standard three, nor inherited."""
         copy = os.dup(fd)
         if copy >= _FIRST_PRIVATE:
             msvcrt.setmode(copy, os.O_BINARY)  # or line ends are translated
@@ -25,18 +23,15 @@ if sys.platform == "win32":
             os.close(copy)
 
     def device_of(fd: int) -> tuple[int, int]:
-        """The numbers of the device behind *fd*: there are none."""
         return 0, 0
 
     def is_blocking(fd: int) -> bool:
-        """Tell whether *fd* blocks: it always does."""
         return True
 
     def make_blocking(fd: int) -> None:
-        """Have *fd* block."""
+        pass
 
     def read_at(fd: int, size: int, position: int) -> bytes:
-        """Read from a position, without moving that of *fd*: there is no way."""
         raise NotImplementedError
 
 else:
@@ -52,16 +47,14 @@ else:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_PRIVATE)
 
     def device_of(fd: int) -> tuple[int, int]:
-        """The major and the minor number of the device behind *fd*."""
+        """Return the major and the minor number of the device behind *fd*."""
         device = os.fstat(fd).st_rdev
         return os.major(device), os.minor(device)
 
     def is_blocking(fd: int) -> bool:
-        """Tell whether *fd* blocks."""
         return os.get_blocking(fd)
 
     def make_blocking(fd: int) -> None:
-        """Have *fd* block."""
         os.set_blocking(fd, True)
 
     def read_at(fd: int, size: int, position: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Flags of `os.open` that not every system has; there, what they ask for is the case anyway.
+"""Flags of `os.open`, zero on systems that lack one and behave so anyway.
 
 Python opens every file for this process alone (`O_CLOEXEC`), on all systems.
 """
@@ -6,15 +6,9 @@ Python opens every file for this process alone (`O_CLOEXEC`), on all systems.
 import os
 from typing import Final
 
-
-def _flag(name: str) -> int:
-    found: int = getattr(os, name, 0)
-    return found
-
-
-BINARY: Final = _flag("O_BINARY")
+BINARY: Final[int] = getattr(os, "O_BINARY", 0)
 """Bytes are bytes. On Windows, where line ends would be translated."""
-DIRECTORY: Final = _flag("O_DIRECTORY")
-NOCTTY: Final = _flag("O_NOCTTY")
-NOFOLLOW: Final = _flag("O_NOFOLLOW")
-NONBLOCK: Final = _flag("O_NONBLOCK")
+DIRECTORY: Final[int] = getattr(os, "O_DIRECTORY", 0)
+NOCTTY: Final[int] = getattr(os, "O_NOCTTY", 0)
+NOFOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
+NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)

@@ -1,8 +1,8 @@
 """Directories that are open, in which files are opened by their names, and never through links.
 
 A path from outside is never joined to another and looked up: between checking such a path and
-opening it, somebody may swap a directory for a link. Instead it is walked one name at a time, and
-wherever the walk stands, it got there through real directories.
+opening it, another process may swap a directory for a link. Instead it is walked one name at a
+time, through real directories only.
 
 There are two ways. Most systems open a file within a directory that is open, and refuse links by
 themselves. Others, Windows for one, open paths only. There what was opened is asked for its own
@@ -18,48 +18,13 @@ import errno
 import os
 import stat
 import sys
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from trio_mcp.system import flags
 from trio_mcp.system.capabilities import WALKS
 
 if TYPE_CHECKING:
     from os import _ScandirIterator as ScandirIterator
-
-
-class Folder(Protocol):
-    """A directory that is open."""
-
-    def inner(self, name: str) -> Folder:
-        """Open a directory in it.
-
-        Raises:
-            OSError: There is none of that name (`ENOENT`), it is a link (`ELOOP`), no directory
-                (`ENOTDIR`), or the system fails.
-        """
-
-    def open_file(self, name: str) -> int:
-        """Open a regular file in it for reading, and return the descriptor.
-
-        Raises:
-            OSError: There is none of that name (`ENOENT`), it is a link (`ELOOP`), no regular file
-                (`ENODEV`), or the system fails.
-        """
-
-    def entries(self) -> ScandirIterator[str]:
-        """What is in it, as `os.scandir` returns it."""
-
-    def close(self) -> None:
-        """Close it, once."""
-
-
-def open_folder(path: str | os.PathLike[str]) -> Folder:
-    """Open a directory, which may be a link itself.
-
-    Raises:
-        OSError: There is none.
-    """
-    return _ByDescriptor.at(path) if WALKS else _ByPath.at(os.fspath(path))
 
 
 _DIRECTORY: Final = os.O_RDONLY | flags.NONBLOCK | flags.DIRECTORY
@@ -84,10 +49,22 @@ class _ByDescriptor:
     def at(cls, path: str | os.PathLike[str]) -> _ByDescriptor:
         return cls(os.open(path, _DIRECTORY))
 
-    def inner(self, name: str) -> Folder:
+    def inner(self, name: str) -> _ByDescriptor:
+        """Open a directory in it.
+
+        Raises:
+            OSError: There is none of that name (`ENOENT`), it is a link (`ELOOP`), no directory
+                (`ENOTDIR`), or the system fails.
+        """
         return _ByDescriptor(os.open(name, _DIRECTORY | flags.NOFOLLOW, dir_fd=self._fd))
 
     def open_file(self, name: str) -> int:
+        """Open a regular file in it for reading, and return the descriptor.
+
+        Raises:
+            OSError: There is none of that name (`ENOENT`), it is a link (`ELOOP`), no regular file
+                (`ENODEV`), or the system fails.
+        """
         # To open a device can set it going, so look first. What counts is what was opened.
         status = os.stat(name, dir_fd=self._fd, follow_symlinks=False)
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
@@ -102,7 +79,7 @@ class _ByDescriptor:
 
 
 class _ByPath:
-    """A directory whose path is known, and stays what it is."""
+    """A directory whose path is known, and stays as it is; with the methods of the other one."""
 
     def __init__(self, fd: int, path: str) -> None:
         self._fd: Final = fd  # which keeps it where it is
@@ -117,7 +94,7 @@ class _ByPath:
             os.close(fd)
             raise
 
-    def inner(self, name: str) -> Folder:
+    def inner(self, name: str) -> _ByPath:
         path = self._below(name)
         return _ByPath(_in_place(_open_directory(path), path), path)
 
@@ -142,13 +119,12 @@ class _ByPath:
 def _in_place(fd: int, path: str) -> int:
     """Return a descriptor if what is open has that path, and close it if not."""
     try:
-        if _path_of(fd) == path:
-            return fd
+        if _path_of(fd) != path:
+            raise OSError(errno.ELOOP, "it is a link, or is written in another way")
     except BaseException:
         os.close(fd)
         raise
-    os.close(fd)
-    raise OSError(errno.ELOOP, "it is a link, or is written in another way")
+    return fd
 
 
 if sys.platform == "win32":
@@ -166,6 +142,19 @@ else:
 
     def _path_of(fd: int) -> str:
         return os.readlink(f"/proc/self/fd/{fd}")
+
+
+Folder = _ByDescriptor | _ByPath
+"""An open directory."""
+
+
+def open_folder(path: str | os.PathLike[str]) -> Folder:
+    """Open a directory, which may be a link itself.
+
+    Raises:
+        OSError: There is none.
+    """
+    return _ByDescriptor.at(path) if WALKS else _ByPath.at(os.fspath(path))
 
 
 def open_below(folder: Folder, names: list[str]) -> Folder:

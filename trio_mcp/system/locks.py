@@ -6,7 +6,6 @@ if sys.platform == "win32":
     import msvcrt
 
     def try_lock(fd: int) -> bool:
-        """Lock a file that is open for writing; return whether nobody else has it locked."""
         try:
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # its first byte, be it there or not
         except OSError:
@@ -14,18 +13,16 @@ if sys.platform == "win32":
         return True
 
     def share_lock(fd: int) -> None:
-        """Lock a file together with others who share it: there is no way."""
         raise NotImplementedError
 
     def unlock(fd: int) -> None:
-        """Give a lock back."""
         raise NotImplementedError
 
 else:
     import fcntl
 
     def try_lock(fd: int) -> bool:
-        """Lock a file that is open for writing; return whether nobody else has it locked."""
+        """Lock a file that is open for writing; return `False` if another process has the lock."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -33,9 +30,8 @@ else:
         return True
 
     def share_lock(fd: int) -> None:
-        """Lock a file together with others who share it, and keep those out who do not."""
+        """Lock a file together with others that share it; it excludes `try_lock`."""
         fcntl.flock(fd, fcntl.LOCK_SH)
 
     def unlock(fd: int) -> None:
-        """Give a lock back."""
         fcntl.flock(fd, fcntl.LOCK_UN)

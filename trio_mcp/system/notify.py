@@ -1,4 +1,4 @@
-"""Telling systemd how a service is (`sd_notify`): a datagram to a socket that it names."""
+"""Notify systemd of a service's state (`sd_notify`), by a datagram to a socket that it names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOTIFY_SOCKET: Final = "NOTIFY_SOCKET"
 
 
 def notify(state: str) -> None:
-    """Tell the service manager that started this process, if there is one that wants to know.
+    """Notify the service manager that started this process, if it asked for that.
 
     Args:
         state: `READY=1`, `RELOADING=1` or `STOPPING=1`.
@@ -24,7 +24,7 @@ def notify(state: str) -> None:
     if state == "RELOADING=1":  # without the time, systemd takes the next READY=1 for an older one
         state += f"\nMONOTONIC_USEC={time.monotonic_ns() // 1000}"
     address = "\0" + place[1:] if place.startswith("@") else place
-    # Nobody may be there any more, and a server does not end because of that.
+    # The manager may have exited, and a server does not end because of that.
     with suppress(OSError), socket.socket(_UNIX, socket.SOCK_DGRAM) as sock:
         sock.setblocking(False)
         sock.sendto(state.encode(), address)

@@ -1,4 +1,4 @@
-"""Files that are for one person, and read while they are replaced."""
+"""Files that only one person may read, replaced while they are read."""
 
 import os
 import stat
@@ -10,25 +10,19 @@ from pathlib import Path
 from typing import Final
 
 if sys.platform == "win32":
-    _PATIENCE: Final = 2.0
+    _TIMEOUT: Final = 2.0
     """Seconds that readers have to close the file: it is a small one, read at one go."""
     _PAUSE: Final = 0.01
 
     def is_private(about: os.stat_result) -> bool:
-        """Whether nobody but this person may read a file, as far as its mode tells: it does not."""
-        return True
+        return True  # a mode says nothing about that
 
     def replace(new: Path, path: Path) -> None:
-        """Put a file in the place of another, in a thread.
-
-        Raises:
-            OSError: It cannot be done, or somebody has kept the other one open all the time.
-        """
-        ends = time.monotonic() + _PATIENCE
+        ends = time.monotonic() + _TIMEOUT
         while True:
             try:
                 return os.replace(new, path)
-            except PermissionError:  # who reads it keeps it in place, and nobody tells when it ends
+            except PermissionError:  # a reader keeps the file in place
                 if time.monotonic() > ends:
                     raise
                 time.sleep(_PAUSE)
@@ -36,20 +30,20 @@ if sys.platform == "win32":
 else:
 
     def is_private(about: os.stat_result) -> bool:
-        """Whether nobody but this person may read a file."""
+        """Whether a file is readable by its owner alone, who runs this process."""
         return about.st_uid == os.geteuid() and not stat.S_IMODE(about.st_mode) & 0o077
 
     def replace(new: Path, path: Path) -> None:
-        """Put a file in the place of another, in a thread.
+        """Replace a file by another; this may block for two seconds.
 
         Raises:
-            OSError: It cannot be done.
+            OSError: It cannot be done, such as while a reader keeps the file open (on Windows).
         """
         os.replace(new, path)
 
 
 def write_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Put data in the place of a file at one stroke, in a thread: nobody ever reads half of it.
+    """Replace a file's content atomically: no reader sees half of it. This blocks.
 
     Raises:
         OSError: It cannot be done; then the file is as it was.

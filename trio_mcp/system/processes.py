@@ -5,28 +5,15 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol
-
-
-class ProcessGroup(Protocol):
-    """A process that was just started, and all that it will start."""
-
-    def ask(self) -> bool:
-        """Ask them to end; return whether that can be asked at all."""
-
-    def kill(self) -> None:
-        """End them at once, those as well whose parent has gone."""
-
-    def release(self) -> None:
-        """Let them be, those that still run. Nothing else is done with the group afterwards."""
-
+from typing import Any, Final
 
 if sys.platform == "win32":
     from trio_mcp.system.windows.commands import command_line
     from trio_mcp.system.windows.jobs import Job, creation_flags
 
+    ProcessGroup = Job
+
     def ask_process(pid: int) -> bool:
-        """Ask one process to end; return whether that can be asked at all."""
         try:
             os.kill(pid, signal.CTRL_BREAK_EVENT)  # which reaches those that share our console
         except OSError:
@@ -34,58 +21,28 @@ if sys.platform == "win32":
         return True
 
     def group_id(pid: int) -> int | None:
-        """The id of the group that a process is in: there are jobs, which leave nobody behind."""
-        return None
+        return None  # jobs leave no process behind
 
     def start_options() -> dict[str, Any]:
-        """What a process is to be started with, so that `group_of` can be called at once."""
         return {"creationflags": creation_flags()}
 
     def group_of(pid: int) -> ProcessGroup:
-        """Make a group of a process that was just started with `start_options`.
-
-        Raises:
-            OSError: The system refuses. The process has been ended.
-        """
         return Job(pid, ask_process)
 
     def runnable(command: Sequence[str], environment: Mapping[str, str]) -> Sequence[str] | str:
-        """Write a command so that the system finds its program.
-
-        Raises:
-            ValueError: An argument cannot be passed on safely.
-        """
         return command_line(command, environment)
 
     SAFE_ENVIRONMENT: Final = (
-        "APPDATA",
-        "COMSPEC",
-        "HOMEDRIVE",
-        "HOMEPATH",
-        "LANG",
-        "LOCALAPPDATA",
-        "NUMBER_OF_PROCESSORS",
-        "OS",
-        "PATH",
-        "PATHEXT",
-        "PROCESSOR_ARCHITECTURE",
-        "PROGRAMDATA",
-        "PROGRAMFILES",
-        "SYSTEMDRIVE",
-        "SYSTEMROOT",
-        "TEMP",
-        "TMP",
-        "TZ",
-        "USERDOMAIN",
-        "USERNAME",
-        "USERPROFILE",
-        "WINDIR",
+        *("APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LANG", "LOCALAPPDATA"),
+        *("NUMBER_OF_PROCESSORS", "OS", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE"),
+        *("PROGRAMDATA", "PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "TZ"),
+        *("USERDOMAIN", "USERNAME", "USERPROFILE", "WINDIR"),
     )
 
 else:
 
-    class Session:
-        """A process that leads a session of its own.
+    class ProcessGroup:
+        """A process that leads a session of its own, and all that it starts.
 
         Args:
             pid: Its id. It must not be reaped before the last call.
@@ -95,32 +52,32 @@ else:
             self._pid = pid
 
         def ask(self) -> bool:
-            """Ask all to end, with SIGTERM."""
+            """Ask them to end; return whether that is possible."""
             self._signal(signal.SIGTERM)
             return True
 
         def kill(self) -> None:
-            """End all at once, with SIGKILL."""
+            """End them at once, also those whose parent has exited."""
             self._signal(signal.SIGKILL)
 
         def release(self) -> None:
-            """Do nothing: the system keeps no record of the group."""
+            """Leave those that still run alone. The group is of no use afterwards."""
 
         def _signal(self, number: signal.Signals) -> None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, number)
 
     def ask_process(pid: int) -> bool:
-        """Ask one process to end; return whether that can be asked at all."""
+        """Ask one process to end; return whether that is possible."""
         os.kill(pid, signal.SIGTERM)
         return True
 
     def group_id(pid: int) -> int | None:
-        """The id of the group that a process is in, which is that of its first process."""
+        """Return the id of a process's group, that of its first process; `None` without groups."""
         return os.getpgid(pid)
 
     def start_options() -> dict[str, Any]:
-        """What a process is to be started with, so that `group_of` can be called at once."""
+        """Return the options to start a process with, for `group_of`."""
         return {"start_new_session": True}
 
     def group_of(pid: int) -> ProcessGroup:
@@ -129,7 +86,7 @@ else:
         Raises:
             OSError: The system refuses. The process has been ended.
         """
-        return Session(pid)
+        return ProcessGroup(pid)
 
     def runnable(command: Sequence[str], environment: Mapping[str, str]) -> Sequence[str] | str:
         """Write a command so that the system finds its program.
@@ -140,15 +97,6 @@ else:
         return command
 
     SAFE_ENVIRONMENT: Final = (
-        "HOME",
-        "LANG",
-        "LC_ALL",
-        "LC_CTYPE",
-        "LOGNAME",
-        "PATH",
-        "SHELL",
-        "TERM",
-        "TMPDIR",
-        "TZ",
-        "USER",
+        *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL"),
+        *("TERM", "TMPDIR", "TZ", "USER"),
     )

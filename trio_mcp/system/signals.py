@@ -5,15 +5,15 @@ import sys
 from typing import Final
 
 if sys.platform == "win32":
-    ENDING: Final = (signal.SIGINT, signal.SIGBREAK)  # nobody can send SIGTERM there
+    ENDING: Final = (signal.SIGINT, signal.SIGBREAK)  # SIGTERM cannot be sent there
 else:
     ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def end_by(number: int) -> None:
-    """End this process by a signal's default action, which tells the parent why.
+    """End this process by a signal's default action, so that its parent sees the cause.
 
-    On Windows there is no such thing as an end by a signal: it is an exit with status 3.
+    On Windows, this is an exit with status 3.
     """
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)

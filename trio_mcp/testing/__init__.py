@@ -1,4 +1,4 @@
-"""Testing servers with pytest: what the fixture `mcp` is, and what can be given to it.
+"""Testing servers with pytest: the fixture `mcp`, and suites for classes of your own.
 
 pytest finds the plugin by itself, where it is installed next to this package. It is a few lines
 (`trio_mcp.testing.plugin`); everything else is imported by the first test that uses `mcp`.
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from trio_mcp.testing.answers import DECLINE as DECLINE
     from trio_mcp.testing.options import ConnectOptions as ConnectOptions
     from trio_mcp.testing.options import ServeOptions as ServeOptions
+    from trio_mcp.testing.suites.lines import LineEnds as LineEnds
+    from trio_mcp.testing.suites.lines import LineTransportSuite as LineTransportSuite
+    from trio_mcp.testing.suites.providers import ProviderSuite as ProviderSuite
+    from trio_mcp.testing.suites.stores import StoreClock as StoreClock
+    from trio_mcp.testing.suites.stores import StoreSuite as StoreSuite
     from trio_mcp.testing.tester import LogMessage as LogMessage
     from trio_mcp.testing.tester import McpTester as McpTester
     from trio_mcp.testing.tester import ProgressReport as ProgressReport
@@ -21,10 +26,15 @@ _MODULES: Final = {
     "CANCEL": "testing.answers",
     "ConnectOptions": "testing.options",
     "DECLINE": "testing.answers",
+    "LineEnds": "testing.suites.lines",
+    "LineTransportSuite": "testing.suites.lines",
     "LogMessage": "testing.tester",
     "McpTester": "testing.tester",
     "ProgressReport": "testing.tester",
+    "ProviderSuite": "testing.suites.providers",
     "ServeOptions": "testing.options",
+    "StoreClock": "testing.suites.stores",
+    "StoreSuite": "testing.suites.stores",
 }
 
 __all__ = sorted(_MODULES)

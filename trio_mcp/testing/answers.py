@@ -1,4 +1,4 @@
-"""Answers to a server's questions that are known before it asks."""
+"""Answers to a server's questions, scripted before it asks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CANCEL: Final[Mapping[str, Any]] = {"action": "cancel"}
 
 @define
 class Script:
-    """Gives answers, notes the questions, and what went wrong with them.
+    """Scripted answers, which note the questions and what went wrong.
 
     Args:
         answers: To questions to the person, in a form or on a page.
@@ -39,7 +39,7 @@ class Script:
     _used: dict[str, int] = field(factory=dict)
 
     def handlers(self, roots: Sequence[str] | None) -> Handlers:
-        """The handlers of a client that gives these answers, and has no others."""
+        """Make the handlers of a client that gives these answers."""
         asked = None if self.answers is None else self._elicited
         return Handlers(
             elicitation=asked,
@@ -50,10 +50,10 @@ class Script:
         )
 
     def check(self) -> None:
-        """Make sure that everything was asked that there was an answer for, and nothing else.
+        """Make sure that exactly the answered questions were asked.
 
         Raises:
-            AssertionError: It was not.
+            AssertionError: They were not.
         """
         for kind, answers in (("answers", self.answers), ("samples", self.samples)):
             left = 0 if answers is None or callable(answers) else len(answers)
@@ -93,7 +93,6 @@ class Script:
 
 
 def _text_of(params: Mapping[str, Any]) -> str:
-    """The text of the last message to the model."""
     content = params["messages"][-1]["content"]
     blocks = content if isinstance(content, list) else [content]
-    return "\n".join(each["text"] for each in blocks if each.get("type") == "text")
+    return "\n".join(block["text"] for block in blocks if block.get("type") == "text")

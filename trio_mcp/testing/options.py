@@ -10,19 +10,20 @@ from typing import Any, TypedDict
 import trio
 
 from trio_mcp import (
-    ClientExtension,
     Handlers,
     HttpLimits,
     HttpOptions,
     HttpPolicy,
     Implementation,
     Limits,
-    McpRequest,
-    ProcessOptions,
     ResponseCache,
     ServerCard,
+    SessionOptions,
 )
+from trio_mcp.extending import ClientExtension
+from trio_mcp.middleware import McpRequest
 from trio_mcp.public import public_in
+from trio_mcp.transports import ProcessOptions
 from trio_mcp.wire.payloads import LoggingLevel
 from trio_mcp.wire.revisions import Era
 
@@ -65,6 +66,7 @@ class ServeOptions(TypedDict, total=False):
     listeners: Sequence[trio.abc.Listener[trio.abc.Stream]] | None
     ssl_context: ssl.SSLContext | None
     policy: HttpPolicy | None
+    sessions: SessionOptions | None
     limits: Limits | None
     http_limits: HttpLimits | None
     card: ServerCard | None

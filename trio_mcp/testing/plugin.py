@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
     from trio_mcp.testing.tester import McpTester
 
 _MARKER = "mcp_revisions"
+
+pytest.register_assert_rewrite("trio_mcp.testing.suites")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,10 +39,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Repeat a test with the marker for each revision."""
     mark = metafunc.definition.get_closest_marker(_MARKER)
     if mark is not None and "mcp" in metafunc.fixturenames:
-        from trio_mcp.testing.revisions import chosen
-
         metafunc.fixturenames.append("mcp_revision")
-        metafunc.parametrize("mcp_revision", chosen(mark.args), indirect=True)
+        metafunc.parametrize("mcp_revision", _revisions(mark.args), indirect=True)
+
+
+def _revisions(names: Sequence[str]) -> list[str]:
+    from trio_mcp.wire.revisions import BY_NAME
+
+    known = list(BY_NAME)
+    for name in names:
+        if name not in known:
+            raise ValueError(f"mcp_revisions: there is no revision {name!r}, only {known}")
+    return list(names) or known
 
 
 @pytest.fixture
@@ -49,7 +61,7 @@ def mcp_revision(request: pytest.FixtureRequest) -> str | None:
 
 @pytest.fixture
 def mcp(request: pytest.FixtureRequest, mcp_revision: str | None) -> McpTester:
-    """Connect to a server under test; tell it answers, hear what it tells, compare its offers."""
+    """Connect to a server under test, script answers, collect its messages, compare its offers."""
     from trio_mcp.testing.tester import McpTester
 
     return McpTester(request, mcp_revision)
@@ -60,8 +72,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     test: Any = pyfuncitem.obj
     if not inspect.iscoroutinefunction(test) or "mcp" not in pyfuncitem.fixturenames:
         return None
-    from trio_mcp.testing.running import run_test
+    import trio
 
     names = pyfuncitem._fixtureinfo.argnames
-    run_test(test, {name: pyfuncitem.funcargs[name] for name in names})
+    run = partial(test, **{name: pyfuncitem.funcargs[name] for name in names})
+    trio.run(run, strict_exception_groups=True)
     return True

@@ -11,7 +11,7 @@ from typing import Any, Final
 from trio_mcp.wire.methods import LISTS
 
 _UPDATE: Final = "--mcp-snapshot-update"
-_MOST_LINES: Final = 200
+_MAX_LINES: Final = 200
 """Of a difference that is shown."""
 
 
@@ -33,10 +33,10 @@ async def offers_of(client: Any) -> dict[str, Any]:
 
 
 def snapshot_of(test_file: Path, test_name: str, name: str | None) -> Path:
-    """The file of a snapshot: beside the test, and named after it."""
+    """Return the file of a snapshot, beside the test and named after it."""
     words = (test_file.stem, test_name, name or "")
-    parts = [re.sub(r"[^\w.-]+", "-", each).strip("-") for each in words]
-    return test_file.with_name(".".join(each for each in parts if each) + ".json")
+    parts = [re.sub(r"[^\w.-]+", "-", word).strip("-") for word in words]
+    return test_file.with_name(".".join(part for part in parts if part) + ".json")
 
 
 def compare(found: Any, path: Path, *, update: bool) -> None:
@@ -62,5 +62,5 @@ def _difference(before: str, after: str, name: str) -> str:
     lines = list(
         difflib.unified_diff(before.splitlines(), after.splitlines(), name, "now", lineterm="")
     )
-    more = len(lines) - _MOST_LINES
-    return "\n".join([*lines[:_MOST_LINES], *([f"… and {more} more lines"] if more > 0 else [])])
+    more = len(lines) - _MAX_LINES
+    return "\n".join([*lines[:_MAX_LINES], *([f"… and {more} more lines"] if more > 0 else [])])

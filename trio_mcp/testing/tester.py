@@ -24,7 +24,7 @@ _WAY_OUT = "; make a fixture mcp_server that returns a registry, a command or a 
 
 @public_in("trio_mcp.testing")
 class ProgressReport(NamedTuple):
-    """Progress that a server has told."""
+    """Progress that a server reported."""
 
     progress: float
     total: float | None
@@ -42,12 +42,12 @@ class LogMessage(NamedTuple):
 
 @public_in("trio_mcp.testing")
 class McpTester:
-    """What the fixture `mcp` is. Each test has its own.
+    """The fixture `mcp`. Each test has its own.
 
     Attributes:
         revision: The revision that its clients speak, if the test is marked `mcp_revisions`.
         log: The log messages of all connections, as `LogMessage`, from level `debug` on.
-        progress: What was told to `on_progress`, as `ProgressReport`.
+        progress: What `on_progress` received, as `ProgressReport`.
         asked: The parameters of all questions, in their order.
     """
 
@@ -81,8 +81,8 @@ class McpTester:
             answers: What a person answers to the server's questions: a list, in their order; a
                 dictionary, by their messages; or a function of the message. An answer is the
                 content of the form as a dictionary, or just the value if the form has only one,
-                or `DECLINE`, or `CANCEL`. Without `answers`, the client declares that nobody can
-                be asked.
+                or `DECLINE`, or `CANCEL`. Without `answers`, the client declares that it cannot
+                ask.
             samples: What a model answers, likewise: texts, or whole results.
             roots: The roots of the client, as `file:` URIs.
             allow_noise: Whether a command may print to stdout what is no message.
@@ -109,7 +109,7 @@ class McpTester:
         async with self._reachable(server, over) as target:
             async with _connection(target, settings) as client:
                 yield client
-                noise = b"\n".join(client.noise)
+                noise = b"\n".join(client.stray_output)
             if noise and not allow_noise:
                 script.problems.append(f"the server wrote to stdout what is no message: {noise!r}")
             script.check()

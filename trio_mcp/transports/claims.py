@@ -35,4 +35,4 @@ def claimed(stream: trio.abc.Stream) -> Iterator[None]:
 
 def _parts(stream: object) -> list[object]:
     inner = [getattr(stream, name, None) for name in _PARTS]
-    return [stream, *(part for each in inner if each is not None for part in _parts(each))]
+    return [stream, *(part for found in inner if found is not None for part in _parts(found))]

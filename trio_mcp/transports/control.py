@@ -9,8 +9,8 @@ response that holds the server's answer:
     {"type": "control_response",
      "response": {"subtype": "success", "request_id": "r1", "response": {"mcp_response": {…}}}}
 
-What is wrong with the envelope is told in the envelope (`"subtype": "error"`); what is wrong with
-the message, or with the server that it names, is told as an MCP error in `mcp_response`. `data` has
+An error in the envelope is reported in the envelope (`"subtype": "error"`); an error in
+the message, or in the name of the server, is an MCP error in `mcp_response`. `data` has
 the details of either. A request without a `request_id` gets an answer without one.
 """
 
@@ -25,9 +25,10 @@ from typing import Final
 import orjson
 from attrs import frozen
 
-from trio_mcp.peer.decoding import decoded, in_turn
+from trio_mcp.peer.decoding import decoded
 from trio_mcp.public import public
-from trio_mcp.registry import Registry
+from trio_mcp.registry import Registry, catalogue_of
+from trio_mcp.threads import offload
 from trio_mcp.transports.memory import Embedded
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Json, encode, is_id, json_type
@@ -71,7 +72,8 @@ class ControlRouter:
         """Open the registries' lifespans."""
         async with AsyncExitStack() as opening:
             for name, registry in self._registries.items():
-                opened = await opening.enter_async_context(registry.opened(self._limits))
+                lifespan = catalogue_of(registry).opened(self._limits)
+                opened = await opening.enter_async_context(lifespan)
                 self._servers[name].open(opened)
             self._lifespans = opening.pop_all()
         return self
@@ -111,7 +113,7 @@ class ControlRouter:
     async def handle_bytes(self, request: bytes) -> bytes:
         """Answer one control request that is not parsed yet. Otherwise like `handle`."""
         try:
-            parsed = await in_turn(self._parsed, request)
+            parsed = await offload(self._parsed, request)
         except ValueError as error:
             why = str(error)
             problem = _Problem(f"The control request is not JSON: {why}", {"reason": why})
@@ -119,9 +121,9 @@ class ControlRouter:
         return encode(await self.handle(parsed))[:-1]
 
     def _parsed(self, request: bytes) -> Json:
-        most = self._limits.max_message_values
-        if is_heavier(request, most):
-            raise ValueError(f"it has more than {most} values")
+        limit = self._limits.max_message_values
+        if is_heavier(request, limit):
+            raise ValueError(f"it has more than {limit} values")
         orjson.loads(request)  # strict, but it rounds long integers
         return json.loads(request)
 
@@ -134,7 +136,7 @@ class ControlRouter:
         # Neither side is to be able to change what the other one holds.
         copied = await decoded(encode(message)[:-1], self._limits)
         line = None if copied is None else await server.answer(copied)
-        return None if line is None else await in_turn(json.loads, line)
+        return None if line is None else await offload(json.loads, line)
 
     def _problem_with(self, request: Json) -> _Problem | None:
         """Say what is wrong with a control request; `None` if it can be routed."""
@@ -153,7 +155,9 @@ class ControlRouter:
 
     def _problem_with_lifespan(self, name: str) -> _Problem | None:
         server = self._servers.get(name)
-        if server is not None and not server.is_open and self._registries[name].needs_running:
+        if server is None or server.is_open:
+            return None
+        if catalogue_of(self._registries[name]).needs_running:
             what = f"The lifespan of server {name} is not open; use the router in `async with`"
             return _Problem(what, {"server": name})
         return None
@@ -165,7 +169,6 @@ class _Problem:
 
     message: str
     data: dict[str, Json]
-    """The same for programs."""
 
 
 _ENVELOPE: Final[tuple[tuple[str, str, Callable[[Json], bool]], ...]] = (

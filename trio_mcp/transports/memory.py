@@ -28,11 +28,12 @@ from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.lifespan import Opened
-from trio_mcp.registry.registry import check_registry
+from trio_mcp.registry.registry import catalogue_of, check_registry
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.transports.stream import run_connection
+from trio_mcp.wire.answers import id_of_message, reply_line
 from trio_mcp.wire.framing import Frame
 from trio_mcp.wire.jsonrpc import Message
 from trio_mcp.wire.limits import Limits
@@ -65,17 +66,14 @@ class MemoryLines:
             await self._send.send(frames)
 
     def __enter__(self) -> Self:
-        """Return this end, which is closed with the block."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close this end: the other one reads what was sent, and then the end."""
         self._send.close()
         self._receive.close()
 
 
 def memory_lines_pair() -> tuple[MemoryLines, MemoryLines]:
-    """Make a connection in memory."""
     one = trio.open_memory_channel[list[Frame]](1)
     other = trio.open_memory_channel[list[Frame]](1)
     return MemoryLines(one[0], other[1]), MemoryLines(other[0], one[1])
@@ -85,10 +83,6 @@ def memory_lines_pair() -> tuple[MemoryLines, MemoryLines]:
 async def serve_in_memory(registry: Registry, limits: Limits) -> AsyncIterator[MemoryLines]:
     """Serve a registry to a client in the same process, for the length of the block.
 
-    Args:
-        registry: What to serve.
-        limits: The bounds to keep.
-
     Yields:
         The client's end of the connection.
 
@@ -97,7 +91,7 @@ async def serve_in_memory(registry: Registry, limits: Limits) -> AsyncIterator[M
 
     At the end, and when it is cancelled, the calls that still run are cancelled.
     """
-    async with registry.opened(limits) as opened:
+    async with catalogue_of(registry).opened(limits) as opened:
         ours, theirs = memory_lines_pair()
         session = Session()
         dispatcher = Dispatcher(Server(registry, limits, opened), session)
@@ -139,16 +133,14 @@ class Embedded:
         self._limits = limits or Limits()
         self._server = Server(registry, self._limits, opened)
         self.session = Session("in-process")
-        """What is known of the client."""
         self._idle = trio.lowlevel.ParkingLot()
         self._inbound = Inbound(
             Dispatcher(self._server, self.session),
             Slots(self._limits.max_concurrent_calls),
             on_change=self._look_again,
         )
-        self._runner = Runner(self._limits.cancel_patience)
+        self._runner = Runner(self._limits.cancel_timeout)
         self.is_open = False
-        """Whether `open` was called."""
 
     def open(self, opened: Opened) -> None:
         """Give handlers what the registry's lifespan yielded, and extensions what theirs did."""
@@ -158,12 +150,12 @@ class Embedded:
     async def aclose(self) -> None:
         """Take no more requests, cancel those that run in other tasks, and wait for their end.
 
-        Cancelled or not, it waits for at most `Limits.cancel_patience` seconds: a tool that
+        Cancelled or not, it waits for at most `Limits.cancel_timeout` seconds: a tool that
         ignores its cancellation goes on in the task that called it.
         """
         self._inbound.cancel_all()
         with trio.CancelScope(shield=True) as scope:
-            scope.deadline = trio.current_time() + self._limits.cancel_patience
+            scope.deadline = trio.current_time() + self._limits.cancel_timeout
             while self._inbound:
                 await self._idle.park()
 
@@ -172,9 +164,6 @@ class Embedded:
 
     async def handle(self, message: bytes) -> bytes | None:
         """Answer one message: a request, a notification, or a batch.
-
-        Args:
-            message: A JSON-RPC message, without or with its newline.
 
         Returns:
             The answer, without a newline; `None` if there is none to give.
@@ -188,17 +177,17 @@ class Embedded:
     async def answer(self, message: Message) -> bytes | None:
         """Answer one decoded message with a line; `None` if there is none to give."""
         channel = ResponseOnly()
-        opened, line = self._inbound.take(message, channel)
+        opened, reply = self._inbound.take(message, channel)
         async with trio.open_nursery() as nursery:
             for request in opened:
                 nursery.start_soon(self._runner.run, request)
-        return line or channel.line
+        reply = reply or channel.reply
+        return None if reply is None else reply_line(id_of_message(message), reply)
 
 
 @asynccontextmanager
 async def embed(registry: Registry, limits: Limits | None = None) -> AsyncIterator[Embedded]:
-    """Open a registry's lifespan and yield it as an `Embedded` server."""
-    async with registry.opened(limits) as opened:
+    async with catalogue_of(registry).opened(limits) as opened:
         embedded = Embedded(registry, limits, opened)
         try:
             yield embedded

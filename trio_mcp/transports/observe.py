@@ -19,7 +19,7 @@ def _size(event: object) -> int:
 
 
 class Listener(AsyncIterator[T], Generic[T]):
-    """One listener's view of a `Broadcast`. It is gone once nobody holds it.
+    """One listener's view of a `Broadcast`. It is gone once nothing holds it.
 
     Another thread may take from it (`take_nowait`), if it says how it is to be woken (`on_change`).
     """
@@ -52,7 +52,6 @@ class Listener(AsyncIterator[T], Generic[T]):
         return event
 
     def end(self) -> None:
-        """Let the iteration end, once it has taken what is there."""
         self._ended = True
         self.on_change()
 
@@ -96,29 +95,27 @@ class Broadcast(Generic[T]):
     def __init__(self, kept: int = _KEPT, kept_bytes: float = inf) -> None:
         self._kept = kept
         self._kept_bytes = kept_bytes
-        # Weak: nobody says when he stops iterating, so a listener ends by being forgotten.
+        # Weak: an iteration that is given up says nothing, so a listener ends by being forgotten.
         # Copied before each round, because it may end in another thread.
         self._listeners: set[ref[Listener[T]]] = set()
         self._ended = False
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody listens."""
         return bool(self._listeners)
 
     def announce(self, event: T) -> None:
-        """Give an event to every listener."""
         for listener in self._present():
             listener.put(event)
 
     def end(self) -> None:
-        """End every listener's iteration, once it has taken what is there."""
+        """End every listener's iteration, once it has taken all events."""
         self._ended = True
         for listener in self._present():
             listener.end()
 
     def _present(self) -> list[Listener[T]]:
-        return [found for each in tuple(self._listeners) if (found := each()) is not None]
+        return [found for listener in tuple(self._listeners) if (found := listener()) is not None]
 
     def listen(self, *first: T) -> AsyncIterator[T]:
         """Iterate over the events from now on, after those given."""

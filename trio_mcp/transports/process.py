@@ -6,7 +6,7 @@ SIGTERM (on Windows, Ctrl-Break) and some more time; then SIGKILL (the end of th
 reaped. All of that is shielded from cancellation and bounded in time.
 
 Once the process has gone, by whatever way, its children are killed at once and never later: its
-id is free then, and some day it is the id of somebody else's process.
+id is free then, and some day it is the id of another user's process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from trio_mcp.errors import (
     WriteFailed,
 )
 from trio_mcp.peer.lines import IO_ERRORS, StreamLines
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 from trio_mcp.system import processes as system_processes
 from trio_mcp.system.capabilities import POLLS
 from trio_mcp.system.processes import ProcessGroup
@@ -78,7 +78,7 @@ def _are_variables(_: object, attribute: Attribute[Any], env: Any) -> None:
             raise TypeError(f"{attribute.name}: {name} must be a string, not {found}")
 
 
-@public
+@public_in("trio_mcp.transports")
 @frozen(kw_only=True)
 class ProcessOptions:
     """How to start a server process, and how to end it.
@@ -112,7 +112,7 @@ class ProcessOptions:
     kill_children: bool = field(default=True, validator=is_a(bool))
 
 
-@public
+@public_in("trio_mcp.transports")
 @frozen
 class ProcessRunning:
     """The process runs."""
@@ -120,7 +120,7 @@ class ProcessRunning:
     pid: int
 
 
-@public
+@public_in("trio_mcp.transports")
 @frozen
 class ProcessExited:
     """The process has exited, with a status, or by a signal if that is negative."""
@@ -128,7 +128,7 @@ class ProcessExited:
     returncode: int
 
 
-@public
+@public_in("trio_mcp.transports")
 class StdioTransport(trio.abc.Stream):
     """The stdin and stdout of a server process. Made by `open_process`.
 
@@ -288,7 +288,7 @@ class StdioTransport(trio.abc.Stream):
     def _has_gone(self) -> None:
         """The process was reaped (or cannot be): see to its children, and to what it wrote."""
         if not self._gone:
-            # First and once: it is reaped, so its id may soon be somebody else's. There is no await
+            # First and once: it is reaped, so its id may soon be another's. There is no await
             # between the end of `wait` and the signal.
             self._gone = True
             if self._options.kill_children:
@@ -328,7 +328,6 @@ class StdioTransport(trio.abc.Stream):
 
 
 def _forward(text: str) -> None:
-    """Write to our stderr, if there is one; what it does not take is lost."""
     if sys.stderr is not None:
         with suppress(OSError, ValueError):  # broken or full; closed
             sys.stderr.write(text)
@@ -351,7 +350,7 @@ async def ending_of(
     return partial(ServerExited, process.returncode, process.stderr_tail)
 
 
-@public
+@public_in("trio_mcp.transports")
 @asynccontextmanager
 async def open_process(
     command: Sequence[str | Path],
@@ -421,9 +420,9 @@ async def _spawn(
         "cwd": options.cwd,
     }
     try:
-        words = system_processes.runnable([str(each) for each in command], environment)
+        words = system_processes.runnable([str(word) for word in command], environment)
         process = await trio.lowlevel.open_process(words, **settings)
-        # At once: whoever is cancelled from here on has a group to end.
+        # At once: a cancellation from here on has a group to end.
         return process, system_processes.group_of(process.pid)
     except (OSError, ValueError) as error:
         raise CannotStart(f"{command[0]} cannot be started: {error}") from error

@@ -16,7 +16,7 @@ from typing import Final
 import trio
 
 from trio_mcp.background import background_nursery
-from trio_mcp.registry import Registry
+from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.registry.lifespan import Opened
 from trio_mcp.wire.limits import Limits
 
@@ -86,7 +86,7 @@ async def serving(
     """Open a registry's lifespan for the block, and a nursery for the tasks that use it.
 
     At the end the tasks are cancelled, and the lifespan is closed when they have ended, or after
-    `Limits.cancel_patience` and `Limits.flush_timeout`. It has `Limits.lifespan_timeout` for that,
+    `Limits.cancel_timeout` and `Limits.flush_timeout`. It has `Limits.lifespan_timeout` for that,
     and is cancelled then.
 
     Args:
@@ -103,12 +103,12 @@ async def serving(
 
     async def watch() -> None:
         with closed:
-            await trio.sleep(limits.lifespan_timeout + limits.cancel_patience)
+            await trio.sleep(limits.lifespan_timeout + limits.cancel_timeout)
             on_stuck([*stuck, f"The lifespan of {registry.name}"])
 
     async with background_nursery() as outer:
         try:
-            async with registry.opened(limits) as opened:
+            async with catalogue_of(registry).opened(limits) as opened:
                 ended = trio.Event()
                 nursery = await outer.start(_hold_nursery, ended)
                 here = Serving(opened, nursery)
@@ -119,7 +119,7 @@ async def serving(
                     # Shielded, because answers may still be written; and bounded.
                     flush = 0 if here.stuck else limits.flush_timeout
                     with trio.CancelScope(shield=True) as waiting:
-                        waiting.deadline = trio.current_time() + limits.cancel_patience + flush
+                        waiting.deadline = trio.current_time() + limits.cancel_timeout + flush
                         await ended.wait()
                     if not ended.is_set():
                         stuck += here.stuck or ["A call"]

@@ -9,7 +9,7 @@ from trio_mcp.peer.lines import SendNowait, StreamLines
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.registry.entrances import check_trio
-from trio_mcp.registry.registry import check_registry
+from trio_mcp.registry.registry import catalogue_of, check_registry
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.server.server import Server
@@ -90,8 +90,7 @@ async def serve_connection(
 
 
 async def run_connection(connection: Connection, registry: Registry, session: Session) -> None:
-    """Run a connection to its end, telling its client of changes."""
     session.connection_id = connection.id
-    with registry.changes.listen() as session.listener:
+    with catalogue_of(registry).changes.listen() as session.listener:
         send = connection.send_notification
         await connection.run(partial(send_changes, session.listener, send))

@@ -22,7 +22,7 @@ def is_number(value: Any) -> bool:
 def check_number(
     name: str, value: Any, *, whole: bool = False, zero: bool = False, finite: bool = False
 ) -> None:
-    """Make sure that a value is a number of things, of bytes or of seconds.
+    """Refuse what is no number of things, of bytes or of seconds, with a `ValueError`.
 
     Args:
         name: What the value is for.
@@ -30,9 +30,6 @@ def check_number(
         whole: Whether it counts something. Counts, too, may be infinite.
         zero: Whether it may be 0, and not only more.
         finite: Whether it must not be infinite.
-
-    Raises:
-        ValueError: It is no such number.
     """
     fits = is_number(value) and (value > 0 or (zero and value == 0))
     if whole and not (isinstance(value, int) or value == inf):

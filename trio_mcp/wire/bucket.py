@@ -7,7 +7,7 @@ from typing import Final, Generic, TypeVar
 from attrs import define, field
 
 _ROUNDING: Final = 1e-9
-"""Whoever comes back after exactly the time that he was told is not to be told another one."""
+"""A caller that returns after exactly the time that it was given need not wait again."""
 
 
 @define
@@ -30,15 +30,10 @@ class TokenBucket:
     _since: float | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Begin with a full bucket."""
         self._filled = self.burst
 
     def take(self, now: float) -> bool:
-        """Take a token, if there is one.
-
-        Args:
-            now: The time in seconds, by any clock that does not go back.
-        """
+        """Take a token, if there is one. The clock may be any that does not go back."""
         return self.wait(now) == 0.0
 
     def charge(self, now: float) -> None:
@@ -66,37 +61,28 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Buckets(Generic[K, B]):
-    """A bucket for each key. Those that were used last are remembered.
+    """A bucket for each key. The last `limit` that were used are remembered."""
 
-    Args:
-        make: Makes one.
-        most: So many are remembered.
-    """
-
-    def __init__(self, make: Callable[[K], B], most: int) -> None:
+    def __init__(self, make: Callable[[K], B], limit: int) -> None:
         self._make = make
-        self._most = most
+        self._limit = limit
         self._buckets: OrderedDict[K, B] = OrderedDict()
 
     def of(self, key: K) -> B:
-        """Return the bucket of a key."""
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = self._make(key)
-            if len(self._buckets) > self._most:
+            if len(self._buckets) > self._limit:
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(key)
         return bucket
 
 
 class TokenBuckets(Buckets[Hashable, TokenBucket]):
-    """A `TokenBucket` for each key.
+    """A `TokenBucket` for each key, in this process."""
 
-    Args:
-        rate: As for `TokenBucket`.
-        burst: Likewise.
-        most: So many are remembered.
-    """
+    def __init__(self, rate: float, burst: float, limit: int) -> None:
+        super().__init__(lambda _: TokenBucket(rate, burst), limit)
 
-    def __init__(self, rate: float, burst: float, most: int) -> None:
-        super().__init__(lambda _: TokenBucket(rate, burst), most)
+    async def fill(self, key: Hashable) -> None:
+        """Do nothing: no other process takes tokens from these buckets."""

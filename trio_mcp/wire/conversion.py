@@ -88,21 +88,18 @@ def _converter(revision: Revision) -> Converter:
 
     def overrides(cls: type, *, omit_later: bool) -> dict[str, Any]:
         return {
-            each.name: override(
-                rename=wire_name(each),
-                omit=omit_later and revision not in each.metadata.get("since", ALL),
-                omit_if_default=each.default is None,
-                **block_hooks(each),
+            attribute.name: override(
+                rename=wire_name(attribute),
+                omit=omit_later and revision not in attribute.metadata.get("since", ALL),
+                omit_if_default=attribute.default is None,
+                **block_hooks(attribute),
             )
-            for each in attrs.fields(cls)
+            for attribute in attrs.fields(cls)
         }
 
     def unstructure_fn(cls: type) -> Any:
         return make_dict_unstructure_fn(
-            cls,
-            converter,
-            _cattrs_include_init_false=True,
-            **overrides(cls, omit_later=True),
+            cls, converter, _cattrs_include_init_false=True, **overrides(cls, omit_later=True)
         )
 
     def structure_fn(cls: type) -> Any:
@@ -116,7 +113,7 @@ def _converter(revision: Revision) -> Converter:
 
     def structure_blocks(kinds: dict[str, type], wire: Json, _: Any) -> Any:
         if isinstance(wire, list):
-            return [structure_block(kinds, each, None) for each in wire]
+            return [structure_block(kinds, block, None) for block in wire]
         return structure_block(kinds, wire, None)
 
     def unstructure_by_class(value: Any) -> Any:
@@ -124,7 +121,7 @@ def _converter(revision: Revision) -> Converter:
 
     def unstructure_blocks(value: Any) -> Any:
         if isinstance(value, list):
-            return [unstructure_by_class(each) for each in value]
+            return [unstructure_by_class(block) for block in value]
         return unstructure_by_class(value)
 
     def structure_contents(wire: Json, _: Any) -> Any:
@@ -178,7 +175,4 @@ def _link_as_text(link: ResourceLink) -> TextContent:
     return TextContent(f"{link.title or link.name}: {link.uri}", annotations=link.annotations)
 
 
-_DEGRADED: Final[dict[type, Any]] = {
-    AudioContent: _audio_as_resource,
-    ResourceLink: _link_as_text,
-}
+_DEGRADED: Final[dict[type, Any]] = {AudioContent: _audio_as_resource, ResourceLink: _link_as_text}

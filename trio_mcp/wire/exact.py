@@ -1,18 +1,16 @@
 """Whether a parsed JSON value is all that its text says.
 
-A parser may lose something without a word: the digits of a long integer, all but one of several
-members with the same name. The value's own encoding tells. Where that is the text, byte for byte,
-nothing was lost, and nobody comes here. Where it is not, both are made alike, step by step, in
-passes that each are one call of a function written in C: a message of ten megabytes must not hold
-everybody else up, whatever is in it, so nothing here looks at the single values.
+A parser may lose something silently: the digits of a long integer, all but one of several members
+with the same name. The value's own encoding shows it. Where that is the text, byte for byte,
+nothing was lost, and this module is not needed. Where it is not, both are made alike, step by step,
+in passes that each are one call of a function written in C: a message of ten megabytes must not
+hold up the event loop, so nothing here looks at single values.
 """
 
 import json
 from typing import Any, Final
 
 import orjson
-
-from trio_mcp.wire.collector import collector_paused
 
 _SPACE: Final = b" \t\r\n"
 _AS_ARRAYS: Final = bytes.maketrans(b"{}:", b"[],")
@@ -42,19 +40,19 @@ class RepeatedKey(Exception):
 class LongIntegers(Exception):
     """There are integers beyond 64 bits in a text that is too long for them.
 
-    They are read and written by `json`, which takes 30 to 80 ns for each byte, and which nobody can
-    interrupt, in a thread neither.
+    They are read and written by `json`, which takes 30 to 80 ns for each byte and cannot be
+    interrupted, not even in a thread.
     """
 
 
-def exact(line: bytes, again: bytes, value: Any, most: int) -> Any:
+def exact(line: bytes, again: bytes, value: Any, limit: int) -> Any:
     """Return the value of a text whose parsed form does not encode to the same bytes.
 
     Args:
         line: The text.
         again: The encoding of what it was parsed to.
         value: What it was parsed to.
-        most: The most bytes of a text with integers beyond 64 bits.
+        limit: The most bytes of a text with integers beyond 64 bits.
 
     Raises:
         RepeatedKey: The value cannot hold what the text says.
@@ -65,19 +63,18 @@ def exact(line: bytes, again: bytes, value: Any, most: int) -> Any:
     bare, bare_again = line.translate(None, _SPACE), again.translate(None, _SPACE)
     if bare == bare_again or (b"\\u" in bare and _unescaped(bare) == bare_again):
         return value
-    with collector_paused():
-        return _exact_by_parsing(line, again, value, most)
+    return _exact_by_parsing(line, again, value, limit)
 
 
-def _exact_by_parsing(line: bytes, again: bytes, value: Any, most: int) -> Any:
-    """The same for a text with other escapes, other ways to write a number, or something lost."""
+def _exact_by_parsing(line: bytes, again: bytes, value: Any, limit: int) -> Any:
+    """Decide about a text with other escapes or numbers, by parsing it again."""
     # With arrays in place of objects, no parser has a reason to drop anything.
     flat = orjson.loads(line.translate(_AS_ARRAYS))
     if orjson.dumps(flat).translate(_AS_ARRAYS) != again.translate(_AS_ARRAYS):
         is_id = value.__class__ is dict and flat[::2].count("id") > 1
         raise RepeatedKey(_repeated(line), is_id)
     if _long_numbers(line) != _long_numbers(again) or _ESCAPED_DIGIT in line:
-        if len(line) > most:
+        if len(line) > limit:
             raise LongIntegers
         return json.loads(line)
     return value
@@ -100,7 +97,6 @@ def _long_numbers(text: bytes) -> int:
 
 
 def _repeated(line: bytes) -> str | None:
-    """Find a name that is repeated, if the text is not too long."""
     if len(line) <= CLOSE_LOOK:
         try:
             json.loads(line, object_pairs_hook=_unique)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from trio_mcp.wire.errors import MISSING_CLIENT_CAPABILITY, McpError
 from trio_mcp.wire.jsonrpc import Json, json_type
@@ -21,31 +21,24 @@ EXTENSIONS: Final = "extensions"
 TASKS: Final = "io.modelcontextprotocol/tasks"
 """The extension that has a short way in, `@registry.tool(task=True)`."""
 
-_NOTIFICATIONS: Final = frozenset(
-    f"notifications/{name}"
-    for name in (
-        "cancelled",
-        "elicitation/complete",
-        "initialized",
-        "message",
-        "progress",
-        "prompts/list_changed",
-        "resources/list_changed",
-        "resources/updated",
-        "roots/list_changed",
-        "subscriptions/acknowledged",
-        "tools/list_changed",
-    )
-)
-"""Those of the protocol itself."""
+Kind = Literal["notification", "result type", "subscription"]
+"""What an extension may add, beside methods."""
 
-_RESULT_TYPES: Final = frozenset({"complete", "input_required"})
-"""Likewise, of `resultType`."""
-
-_FILTER_KEYS: Final = frozenset(
-    {"toolsListChanged", "resourcesListChanged", "promptsListChanged", "resourceSubscriptions"}
-)
-"""Likewise, of the filter of `subscriptions/listen`."""
+_OWN: Final[Mapping[Kind, frozenset[str]]] = {
+    "notification": frozenset(
+        f"notifications/{name}"
+        for name in (
+            *("initialized", "cancelled", "progress", "message"),
+            *(f"{kind}/list_changed" for kind in ("tools", "resources", "prompts", "roots")),
+            *("resources/updated", "subscriptions/acknowledged", "elicitation/complete"),
+        )
+    ),
+    "result type": frozenset({"complete", "input_required"}),
+    "subscription": frozenset(
+        {"toolsListChanged", "resourcesListChanged", "promptsListChanged", "resourceSubscriptions"}
+    ),
+}
+"""What the protocol itself has; of subscriptions, the filter keys of `subscriptions/listen`."""
 
 _LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?"
@@ -53,10 +46,10 @@ _IDENTIFIER: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*/{_NAME}")
 
 
 def check_identifier(identifier: Any) -> str:
-    """Return the identifier of an extension: a key of `_meta` whose prefix is not left out.
+    """Return the identifier of an extension: a key of `_meta` with a prefix.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
 
     Example:
         >>> check_identifier("com.example/audit")
@@ -99,11 +92,7 @@ def missing(capabilities: Mapping[str, Json], identifier: str) -> McpError:
 
 
 def check_method(method: Method, methods: Mapping[str, Method] = METHODS) -> None:
-    """Make sure that an extension may add a method to those that there are.
-
-    Raises:
-        ValueError: There is one of that name, or it is not one.
-    """
+    """Refuse a method that an extension cannot add to these, with a `ValueError`."""
     if not isinstance(method, Method):
         raise ValueError(f"a method must be described by Method(name=...), not {method!r:.60}")
     name = method.name
@@ -119,39 +108,11 @@ def check_method(method: Method, methods: Mapping[str, Method] = METHODS) -> Non
             raise ValueError(f"method {name!r}: there is no revision {revision!r}")
 
 
-def _check_free(what: str, name: str, taken: Collection[str]) -> None:
-    if name in taken:
-        raise ValueError(f"the protocol has {what}{name!r} already")
-
-
-def check_notification(name: Any) -> None:
-    """Make sure that a notification may belong to an extension.
-
-    Raises:
-        ValueError: It is the protocol's, or none.
-    """
-    if not isinstance(name, str) or not name.startswith("notifications/"):
-        raise ValueError(f'a notification cannot be called {name!r:.100}: take "notifications/..."')
-    _check_free("", name, _NOTIFICATIONS)
-
-
-def check_result_type(name: Any) -> None:
-    """Make sure that a `resultType` may belong to an extension.
-
-    Raises:
-        ValueError: It is the protocol's, or none.
-    """
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"a result type cannot be called {name!r:.100}")
-    _check_free("a result type ", name, _RESULT_TYPES)
-
-
-def check_filter_key(name: Any) -> None:
-    """Make sure that a key of the filter of `subscriptions/listen` may belong to an extension.
-
-    Raises:
-        ValueError: It is the protocol's, or none.
-    """
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"a subscription cannot have the key {name!r:.100}")
-    _check_free("a subscription with the key ", name, _FILTER_KEYS)
+def check_name(kind: Kind, name: Any) -> None:
+    """Refuse a name that an extension cannot have for something new, with a `ValueError`."""
+    start = "notifications/" if kind == "notification" else ""
+    if not isinstance(name, str) or not name or not name.startswith(start):
+        hint = f': take "{start}..."' if start else ""
+        raise ValueError(f"a {kind} cannot be called {name!r:.100}{hint}")
+    if name in _OWN[kind]:
+        raise ValueError(f"the protocol has a {kind} {name!r} already")

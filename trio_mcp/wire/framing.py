@@ -1,10 +1,9 @@
 """Cutting a byte stream into lines, without I/O.
 
-Feed it whatever arrived, take the lines that became complete. A piece is looked at once, when
-it arrives: the unfinished line grows in one buffer until its newline comes, so a long line in
-small chunks costs no more time and memory than its length. A line that outgrows the limit is
-forgotten but for its first bytes, and answered with an `Oversized` at once; when it has ended
-at last, a `Skipped` tells how long it was.
+A piece is looked at once, when it arrives: the unfinished line grows in one buffer until its
+newline, so a long line in small chunks costs no more time and memory than its length. Of a line
+that outgrows the limit only the first bytes are kept. It is reported at once as `Oversized`, and
+when it has ended as `Skipped`, with its length.
 """
 
 from attrs import frozen
@@ -75,7 +74,7 @@ class LineDecoder:
         return frames
 
     def close(self) -> list[Frame]:
-        """The input has ended: return the last line, if it came without a newline."""
+        """End the input: return the last line, if it has no newline."""
         return self._finish()
 
     def _extend(self, piece: bytes) -> list[Frame]:
@@ -92,7 +91,6 @@ class LineDecoder:
         return [Oversized(head, self._limit)]
 
     def _finish(self) -> list[Frame]:
-        """End the unfinished line."""
         frame: Frame = Skipped(self._size) if self._skipping else bytes(self._partial)
         self._partial = bytearray()  # not clear(): a buffer that has grown large is given back
         self._size = 0

@@ -1,9 +1,8 @@
-"""What a modern request says twice: in its body, and in HTTP headers for those in between.
+"""What a modern request says twice: in its body, and in HTTP headers for gateways to read.
 
 (2026-07-28, "Streamable HTTP: Request Metadata".) The method, the name, and those arguments of a
 tool that its schema marks with `x-mcp-header` are mirrored into headers. A header holds plain ASCII
-only, so other values travel as base64 between `=?base64?` and `?=`. Client and server both use
-these functions, and so agree on what belongs where.
+only, so other values travel as base64 between `=?base64?` and `?=`.
 """
 
 from __future__ import annotations
@@ -36,20 +35,11 @@ _END: Final = "?="
 
 # Where JSON Schema has schemas in schemas, `properties` aside (2020-12, and what is older).
 _ONE: Final = frozenset(
-    {
-        "additionalItems",
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
+    (
+        *("not", "if", "then", "else", "contains", "contentSchema"),
+        *("additionalProperties", "unevaluatedProperties", "propertyNames"),
+        *("items", "additionalItems", "unevaluatedItems"),
+    )
 )
 _SEVERAL: Final = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
 _NAMED: Final = frozenset(
@@ -115,13 +105,10 @@ def _is_wrapped(value: str) -> bool:
 
 
 def mirrored_parameters(input_schema: Json) -> dict[str, Path]:
-    """Find the parameters of a tool that are mirrored into headers.
-
-    Args:
-        input_schema: The tool's input schema.
+    """Find the parameters of a tool that are mirrored into headers, by its input schema.
 
     Returns:
-        For each header, by its whole name, the path of properties that leads to its value.
+        By the whole name of each header, the path of properties that leads to its value.
 
     Raises:
         ValueError: The schema breaks a rule for `x-mcp-header`; the text says which.
@@ -166,7 +153,7 @@ def _path_to(place: Place) -> Path:
 
 
 def _schemas(root: Json) -> Iterator[tuple[Place | None, dict[str, Json]]]:
-    """All schemas in a schema; of those reached by nothing but properties, their place."""
+    """Yield all schemas in a schema, with the places of those reached by properties alone."""
     queue: list[tuple[Place | None, Json]] = [((), root)]
     for place, schema in queue:  # which grows meanwhile
         if not isinstance(schema, dict):
@@ -180,24 +167,20 @@ def _schemas(root: Json) -> Iterator[tuple[Place | None, dict[str, Json]]]:
                 elif keyword in _ONE:
                     queue.append((None, value))
                 elif keyword in _NAMED:
-                    queue += [(None, each) for each in value.values()]
+                    queue += [(None, part) for part in value.values()]
             elif isinstance(value, list) and keyword in _SEVERAL:
-                queue += [(None, each) for each in value]
+                queue += [(None, part) for part in value]
 
 
 def parameter_headers(mirrored: Mapping[str, Path], arguments: Json) -> dict[str, str]:
-    """Write the headers that mirror arguments of a call.
+    """Write the headers that mirror arguments. One that is missing or null has none.
 
     Args:
         mirrored: What `mirrored_parameters` found in the tool's schema.
         arguments: The arguments of the call.
 
-    Returns:
-        The headers by name, with their values encoded. An argument that is missing or null has
-        none.
-
     Raises:
-        ValueError: An argument is none that a header could hold.
+        ValueError: A header cannot hold an argument.
 
     Example:
         >>> parameter_headers({"Mcp-Param-Region": ("region",)}, {"region": "us-west1"})

@@ -1,4 +1,4 @@
-"""Finding the request id in a line that cannot be read, so that its sender need not wait.
+"""Finding the request id in a line that cannot be read, so that its sender gets an answer.
 
 Of a line that is too long only the beginning is known, which no parser takes. It is cut into tokens
 while the nesting is counted; the id is the scalar behind the key `"id"` one level deep. A nested
@@ -27,7 +27,7 @@ _AROUND: Final = "\ufeff \t\r\n"
 
 
 def id_of_unreadable(line: bytes) -> str | int | None:
-    """Return the top-level `id` of a line that is no JSON, if it can be known all the same."""
+    """Return the top-level `id` of a line that is no JSON, if it can be found."""
     if len(line) > CLOSE_LOOK:
         return find_id(line[:HEAD_BYTES])
     text = line.decode(errors="surrogateescape").strip(_AROUND)
@@ -77,7 +77,7 @@ def _scalar(token: bytes) -> str | int | None:
 
 
 def _usable(id: Any) -> str | int | None:
-    """Return an id that can be sent back as it came."""
+    """Return an id if it can be sent back unchanged."""
     if id.__class__ is int or (id.__class__ is str and id.encode(errors="ignore").decode() == id):
         return id
     return None

@@ -20,7 +20,6 @@ from typing import Any, Final
 import orjson
 from attrs import Factory, define, evolve, field, frozen
 
-from trio_mcp.wire.collector import collector_paused, collector_spared
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -31,7 +30,7 @@ from trio_mcp.wire.errors import (
 from trio_mcp.wire.exact import LongIntegers, RepeatedKey, exact
 from trio_mcp.wire.ids import id_of_heavy, id_of_unreadable
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.weight import is_heavier, is_long
+from trio_mcp.wire.weight import is_heavier
 
 Json = Any
 """A JSON value: what a peer may put where the protocol does not say."""
@@ -46,7 +45,7 @@ MAX_DEPTH: Final = 254
 
 @define(slots=True)
 class Request:
-    """A message that wants an answer."""
+    """A message that asks for a response."""
 
     id: Id
     method: str
@@ -55,7 +54,7 @@ class Request:
 
 @define(slots=True)
 class Notification:
-    """A message that wants none."""
+    """A message that gets no response."""
 
     method: str
     params: dict[str, Json]
@@ -72,12 +71,12 @@ class Response:
 
 @frozen
 class Malformed:
-    """Something that is no message, and the error that says so."""
+    """A line, or an item of a batch, that is no message, and the error that answers it."""
 
     id: Id
     error: McpError
     size: int = field(default=0, eq=False)
-    """Bytes of the line that it came in; of one in a batch, as it would be encoded."""
+    """Bytes of its line; of one in a batch, as it would be encoded."""
     cause: str = field(default=Factory(lambda self: self.error.message, takes_self=True), eq=False)
     """What is wrong with it, for a log: nothing of its content."""
 
@@ -88,7 +87,7 @@ class Batch:
 
     messages: list["Request | Notification | Response | Malformed"] = field(factory=list)
     size: int = field(default=0, eq=False)
-    """Bytes of the line that it came in."""
+    """Bytes of its line."""
 
 
 Single = Request | Notification | Response | Malformed
@@ -116,23 +115,23 @@ def decode(
     Returns:
         The message, or `Malformed` with the error to answer; `None` for a blank line.
     """
-    may_be_much = len(line) >= _LONG
-    if may_be_much:
+    if len(line) >= _LONG:
         # All that a batch asks for is looked at together, which takes longer than to parse it.
-        most = max_values // 3 if line.lstrip(_SPACE)[:1] == b"[" else max_values
-        if is_heavier(line, most):
-            return _too_much(line, most)
+        limit = max_values // 3 if line.lstrip(_SPACE)[:1] == b"[" else max_values
+        if is_heavier(line, limit):
+            return _too_much(line, limit)
     try:
-        value = _loads_long(line) if may_be_much else orjson.loads(line)
+        value = orjson.loads(line)
         again = orjson.dumps(value)
         if again != line:
             value = exact(line, again, value, max_values)
     except RepeatedKey as repeated:
         return _repeats(value, repeated, len(line))
     except LongIntegers:
-        return _too_long_for_integers(value, len(line), max_values)
+        why = f"integers beyond 64 bits in a message of more than {max_values} bytes"
+        return _refused(_id_of(value), why, len(line))
     except TypeError:  # what was parsed can be encoded, unless it is too deep
-        return _too_deep(value, len(line))
+        return _refused(_id_of(value), f"nested more than {MAX_DEPTH} levels deep", len(line))
     except ValueError as error:
         return _unread(line, error, max_batch, max_values)
     try:  # most messages are plain requests and results: this is the short way for them
@@ -150,25 +149,17 @@ def decode(
     return evolve(message, size=len(line)) if isinstance(message, Batch | Malformed) else message
 
 
-def _loads_long(line: bytes) -> Json:
-    with collector_spared() if is_long(line) else collector_paused():
-        return orjson.loads(line)
-
-
 def is_id(value: Json) -> bool:
-    """Whether a JSON value can be the id of a request."""
     return value.__class__ is int or value.__class__ is str
 
 
 def _message_of(value: Json, max_batch: int) -> Message:
-    """Check a parsed JSON value and turn it into a message."""
     if not isinstance(value, list):
         return _single(value)
     if not value:
-        return Malformed(UNKNOWN_ID, McpError(INVALID_REQUEST, "Invalid request: empty batch"))
+        return _refused(UNKNOWN_ID, "empty batch")
     if len(value) > max_batch:
-        why = f"Invalid request: a batch holds at most {max_batch} messages"
-        return Malformed(UNKNOWN_ID, McpError(INVALID_REQUEST, why))
+        return _refused(UNKNOWN_ID, f"a batch holds at most {max_batch} messages")
     return Batch([_sized(_single(item), item) for item in value])
 
 
@@ -217,11 +208,10 @@ def _response(id: Id, value: dict[str, Json]) -> Single:
 
 
 def _invalid(id: Id, why: str, got: Json = None) -> Malformed:
-    message, data = f"Invalid request: {why}", {"reason": why}
-    if got is not None:
-        data["got"] = json_type(got)
-        message += f", not {data['got']}"
-    return Malformed(id, McpError(INVALID_REQUEST, message, data))
+    if got is None:
+        return _refused(id, why, data={"reason": why})
+    kind = json_type(got)
+    return _refused(id, f"{why}, not {kind}", data={"reason": why, "got": kind})
 
 
 _TYPE_NAMES: Final[dict[type, str]] = {
@@ -258,8 +248,8 @@ def _unread(line: bytes, error: ValueError, max_batch: int, max_values: int) -> 
         if not bare.startswith(_BOM):  # one of them: this does not go on for ever
             return decode(bare, max_batch, max_values)
     reason = _explain(bare, error)
-    told = McpError(PARSE_ERROR, f"Parse error: {reason}", {"reason": reason})
-    return Malformed(_or_unknown(id_of_unreadable(bare)), told, len(line))
+    shown = McpError(PARSE_ERROR, f"Parse error: {reason}", {"reason": reason})
+    return Malformed(_or_unknown(id_of_unreadable(bare)), shown, len(line))
 
 
 def _repeats(value: Json, repeated: RepeatedKey, size: int) -> Malformed:
@@ -269,20 +259,13 @@ def _repeats(value: Json, repeated: RepeatedKey, size: int) -> Malformed:
     return Malformed(id, error, size, "Invalid request: repeated key")
 
 
-def _too_much(line: bytes, most: int) -> Malformed:
-    why = f"Invalid request: more than {most} values in one message"
-    error = McpError(INVALID_REQUEST, why, {"maxValues": most})
-    return Malformed(_or_unknown(id_of_heavy(line)), error, len(line))
+def _too_much(line: bytes, limit: int) -> Malformed:
+    why = f"more than {limit} values in one message"
+    return _refused(_or_unknown(id_of_heavy(line)), why, len(line), {"maxValues": limit})
 
 
-def _too_long_for_integers(value: Json, size: int, most: int) -> Malformed:
-    why = f"Invalid request: integers beyond 64 bits in a message of more than {most} bytes"
-    return Malformed(_id_of(value), McpError(INVALID_REQUEST, why), size)
-
-
-def _too_deep(value: Json, size: int) -> Malformed:
-    why = f"Invalid request: nested more than {MAX_DEPTH} levels deep"
-    return Malformed(_id_of(value), McpError(INVALID_REQUEST, why), size)
+def _refused(id: Id, why: str, size: int = 0, data: Json = None) -> Malformed:
+    return Malformed(id, McpError(INVALID_REQUEST, f"Invalid request: {why}", data), size)
 
 
 def _id_of(value: Json) -> Id:
@@ -338,33 +321,35 @@ def _encode_carefully(message: Json, refusal: TypeError) -> bytes:
     if not str(refusal).startswith("Integer exceeds"):  # json takes more than is JSON
         raise TypeError("the message holds something that is not JSON")
     try:
-        with collector_paused():
-            text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-            orjson.loads(text)  # readers take no integer beyond the largest float, nor do we
+        text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        orjson.loads(text)  # readers take no integer beyond the largest float, nor do we
         return text.encode() + b"\n"
     except (ValueError, RecursionError) as error:
         raise TypeError(str(error)) from None
 
 
 def _checked(message: Json, line: bytes) -> bytes:
-    """Return the line that a message has become, unless it has null where there was NaN."""
+    """Return the line of a message, unless it has null in place of NaN."""
     is_soon_parsed = line.count(b":") + line.count(b"[") < _FEW
-    if is_soon_parsed and orjson.loads(line) == message:  # as it mostly is
-        return line
-    if not _is_finite(message):
+    try:
+        is_same = is_soon_parsed and orjson.loads(line) == message  # as it mostly is
+    except Exception:  # of an `__eq__` of the author's
+        is_same = False
+    if not (is_same or _is_finite(message)):
         raise TypeError("NaN and infinite numbers are not JSON")
     return line
 
 
 def _is_finite(message: Json) -> bool:
-    """Whether no number in a message is NaN or infinite."""
     # Down level by level: value by value, half a million of them would hold up an event loop.
     arrays: list[Sequence[Json]] = [[message]]
     objects: list[dict[str, Json]] = []
     while arrays or objects:
         level = partial(_items, arrays, objects)
         kinds = set(map(type, level()))
-        if float in kinds and not all(isfinite(each) for each in level() if type(each) is float):
+        if float in kinds and not all(
+            isfinite(number) for number in level() if type(number) is float
+        ):
             return False
         arrays = _of_kind((list, tuple), kinds, level)
         objects = _of_kind(dict, kinds, level)
@@ -377,26 +362,12 @@ def _items(arrays: list[Sequence[Json]], objects: list[dict[str, Json]]) -> Iter
 
 def _of_kind(wanted: Any, kinds: set[type], level: Callable[[], Iterable[Json]]) -> list[Any]:
     found = {kind for kind in kinds if issubclass(kind, wanted)}
-    return [each for each in level() if type(each) in found] if found else []
+    return [value for value in level() if type(value) in found] if found else []
 
 
 def result_line(id: Id, result: Json, is_finite: bool = False) -> bytes:
-    """Encode the response that carries a result.
-
-    Args:
-        id: The request's id.
-        result: The result.
-        is_finite: Whether it is known to hold no NaN and no infinite number.
-
-    Raises:
-        TypeError: The result is not JSON-able.
-    """
-    message = {"jsonrpc": "2.0", "id": id, "result": result}
-    try:
-        line = orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError as refusal:
-        return _encode_carefully(message, refusal)
-    return line if is_finite or line.find(_NULL) < 0 else _checked(message, line)
+    """Encode the response that carries a result; the rest as for `encode`."""
+    return encode({"jsonrpc": "2.0", "id": id, "result": result}, is_finite)
 
 
 def error_line(id: Id, error: McpError) -> bytes:
@@ -418,5 +389,5 @@ def sendable_text(text: object) -> str:
 
 
 def join_batch(lines: list[bytes]) -> bytes:
-    """Make one batch line of the lines of its responses."""
+    """Make one line of the responses to a batch."""
     return b"[" + b",".join(line[:-1] for line in lines) + b"]\n"

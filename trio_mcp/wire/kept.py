@@ -67,6 +67,5 @@ class KeptValues(Generic[K, V]):
             self._bytes -= kept.size
 
     def clear(self) -> None:
-        """Keep nothing."""
         self._kept.clear()
         self._bytes = 0

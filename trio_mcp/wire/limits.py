@@ -1,7 +1,7 @@
 """Every bound and every time-out, in one value that is passed down.
 
-There are no module-level knobs: whoever starts a server or a connection gives it a `Limits`,
-and each layer reads the fields that concern it.
+There are no module-level knobs: a server or a connection is given a `Limits`, and each layer reads
+the fields that concern it.
 """
 
 from typing import Any, Final
@@ -24,7 +24,7 @@ SERVER_BOUNDS: Final = (
     "max_subscriptions",
     "lifespan_timeout",
 )
-"""Those of the fields of `Limits` that say nothing to a client."""
+"""The fields of `Limits` that have no meaning for a client."""
 
 
 @public
@@ -79,7 +79,7 @@ class Limits:
     max_subscriptions: int = field(default=1000, validator=_count)
     """Open subscriptions of one connection, and resources in one of them."""
 
-    cancel_patience: float = field(default=1.0, validator=_at_least_zero)
+    cancel_timeout: float = field(default=1.0, validator=_at_least_zero)
     """Seconds that a cancelled call has to end before it is answered anyway."""
 
     eof_grace: float = field(default=0.5, validator=_at_least_zero)

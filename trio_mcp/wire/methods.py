@@ -1,4 +1,4 @@
-"""The requests of the protocol: one row for each, with all that is to be known of it.
+"""The requests of the protocol: a row for each, with all there is to know about it.
 
 A new method is a row here, a handler (`server/methods` for what clients send), and its payloads.
 """
@@ -9,13 +9,13 @@ from typing import Final, Literal
 
 from attrs import frozen
 
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 from trio_mcp.wire import revisions
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import FIRST, SINCE, Era, Revision
 
 
-@public
+@public_in("trio_mcp.extending")
 @frozen(kw_only=True)
 class Method:
     """One request: a row of the protocol, or of an extension."""
@@ -56,7 +56,7 @@ class Method:
     """The member of its result that holds the items; `None` if it does not list anything."""
 
     setting: bool = False
-    """It changes what a legacy session is, for each target: a new one has to be sent it again."""
+    """It changes a legacy session, for each target: a new session has to get it again."""
 
     unsets: str | None = None
     """The setting that it takes back."""
@@ -70,65 +70,77 @@ class Method:
         )
 
 
+LIST_TOOLS: Final = Method(name="tools/list", capability="tools", repeatable=True, items="tools")
+CALL_TOOL: Final = Method(name="tools/call", capability="tools", target="name", may_ask=True)
+LIST_RESOURCES: Final = Method(
+    name="resources/list", capability="resources", repeatable=True, items="resources"
+)
+LIST_TEMPLATES: Final = Method(
+    name="resources/templates/list",
+    capability="resources",
+    repeatable=True,
+    items="resourceTemplates",
+)
+READ_RESOURCE: Final = Method(
+    name="resources/read", capability="resources", target="uri", may_ask=True, repeatable=True
+)
+SUBSCRIBE: Final = Method(
+    name="resources/subscribe", capability="resources", era="legacy", target="uri", setting=True
+)
+LISTEN: Final = Method(name="subscriptions/listen", era="modern", lasting=True)
+LIST_PROMPTS: Final = Method(
+    name="prompts/list", capability="prompts", repeatable=True, items="prompts"
+)
+GET_PROMPT: Final = Method(
+    name="prompts/get", capability="prompts", target="name", may_ask=True, repeatable=True
+)
+COMPLETE: Final = Method(name="completion/complete", capability="completions", repeatable=True)
+LIST_ROOTS: Final = Method(name="roots/list", sender="server", capability="roots")
+SAMPLE: Final = Method(name="sampling/createMessage", sender="server", capability="sampling")
+ELICIT: Final = Method(
+    name="elicitation/create", sender="server", capability="elicitation", since="2025-06-18"
+)
+
 _ROWS: Final = (
-    # Repeated, it begins another session, and the one that nobody knows of expires. A server that
-    # closes an idle connection just then (while a person logs in, say) would else end everything.
+    # Repeated, it begins another session, and the first one expires unused. Otherwise a server that
+    # closes an idle connection just then (while a person logs in, say) would end everything.
     Method(name="initialize", era="legacy", lasting=True, batchable=False, repeatable=True),
     Method(name="ping", era="legacy"),
     Method(name="server/discover", era="modern", repeatable=True),
-    Method(name="tools/list", capability="tools", repeatable=True, items="tools"),
-    Method(name="tools/call", capability="tools", target="name", may_ask=True),
-    Method(name="resources/list", capability="resources", repeatable=True, items="resources"),
-    Method(
-        name="resources/templates/list",
-        capability="resources",
-        repeatable=True,
-        items="resourceTemplates",
-    ),
-    Method(
-        name="resources/read",
-        capability="resources",
-        target="uri",
-        may_ask=True,
-        repeatable=True,
-    ),
-    Method(
-        name="resources/subscribe",
-        capability="resources",
-        era="legacy",
-        target="uri",
-        setting=True,
-    ),
+    LIST_TOOLS,
+    CALL_TOOL,
+    LIST_RESOURCES,
+    LIST_TEMPLATES,
+    READ_RESOURCE,
+    SUBSCRIBE,
     Method(
         name="resources/unsubscribe",
         capability="resources",
         era="legacy",
         target="uri",
-        unsets="resources/subscribe",
+        unsets=SUBSCRIBE.name,
     ),
-    Method(name="subscriptions/listen", era="modern", lasting=True),
-    Method(name="prompts/list", capability="prompts", repeatable=True, items="prompts"),
-    Method(name="prompts/get", capability="prompts", target="name", may_ask=True, repeatable=True),
-    Method(name="completion/complete", capability="completions", repeatable=True),
+    LISTEN,
+    LIST_PROMPTS,
+    GET_PROMPT,
+    COMPLETE,
     Method(name="logging/setLevel", era="legacy", setting=True),
     Method(name="shutdown"),  # not of MCP: see `trio_mcp.server.methods`
-    Method(name="roots/list", sender="server", capability="roots"),
-    Method(name="sampling/createMessage", sender="server", capability="sampling"),
-    Method(
-        name="elicitation/create", sender="server", capability="elicitation", since="2025-06-18"
-    ),
+    LIST_ROOTS,
+    SAMPLE,
+    ELICIT,
 )
 
-METHODS: Final[Mapping[str, Method]] = MappingProxyType({each.name: each for each in _ROWS})
+METHODS: Final[Mapping[str, Method]] = MappingProxyType({row.name: row for row in _ROWS})
 
 LISTS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
-    {each.name: (each.capability, each.items) for each in _ROWS if each.capability and each.items}
+    {row.name: (row.capability, row.items) for row in _ROWS if row.capability and row.items}
 )
 """By what lists something, its capability, and the member of its result that holds the items."""
 
 BY_REVISION: Final[Mapping[Revision, Mapping[str, Method]]] = MappingProxyType(
     {
-        revision: MappingProxyType({each.name: each for each in _ROWS if each.is_in(revision)})
+        revision: MappingProxyType({row.name: row for row in _ROWS if row.is_in(revision)})
         for revision in revisions.ALL
     }
 )
@@ -136,21 +148,21 @@ BY_REVISION: Final[Mapping[Revision, Mapping[str, Method]]] = MappingProxyType(
 
 
 def has_question(revision: Revision, capability: tuple[str, ...]) -> bool:
-    """Whether a revision has what a client offers with a capability, as far as these are questions.
+    """Whether a revision has the questions that a client's capability stands for.
 
-    Clients declare more than the revision has that they agree on: many are newer than that.
+    Clients may declare capabilities that are newer than the revision that they agree on.
     """
-    rows = [each for each in _ROWS if each.sender == "server"]
-    asked = [each for each in rows if (each.capability,) == capability[:1]]
+    rows = [row for row in _ROWS if row.sender == "server"]
+    asked = [row for row in rows if (row.capability,) == capability[:1]]
     details: dict[tuple[str, ...], bool] = {
         ("elicitation", "url"): revision.url_elicitation,
         ("sampling", "tools"): revision.sampling_tools,
     }
-    return all(each.is_in(revision) for each in asked) and details.get(capability[:2], True)
+    return all(row.is_in(revision) for row in asked) and details.get(capability[:2], True)
 
 
 def modern_only(method: str, methods: Mapping[str, Method] = METHODS) -> bool:
-    """Whether whoever sends this must mean a modern revision."""
+    """Whether only modern revisions have a method."""
     known = methods.get(method)
     return known is not None and known.era == "modern"
 
@@ -167,7 +179,7 @@ class Capability:
 
     since: str
     details: Mapping[str, Json]
-    """What it declares of it, where the client can be told of changes."""
+    """What it declares of it, where the client can hear of changes."""
 
 
 CAPABILITIES: Final[Mapping[str, Capability]] = MappingProxyType(

@@ -8,7 +8,7 @@ Here is what every server needs, or may need for its first call. `offers` has th
 resources, prompts and completions, `questions` those of what a server asks of its client.
 """
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from attrs import field, frozen
 
@@ -43,7 +43,7 @@ class Icon:
 @public
 @frozen
 class Implementation:
-    """Who a client or a server is."""
+    """What a client or a server is called, and its version."""
 
     name: str
     version: str
@@ -256,7 +256,7 @@ class CallToolResult:
 
 
 def as_block(content: Any) -> Any:
-    """Take a string for a block of text."""
+    """Turn a string into a block of text; leave anything else as it is."""
     return TextContent(content) if isinstance(content, str) else content
 
 
@@ -265,9 +265,6 @@ LoggingLevel = Literal[
 ]
 
 LOGGING_LEVELS: Final[dict[str, int]] = {
-    name: severity
-    for severity, name in enumerate(
-        ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-    )
+    name: severity for severity, name in enumerate(get_args(LoggingLevel))
 }
 """The levels and how severe they are (RFC 5424, in reverse)."""

@@ -117,4 +117,4 @@ class CreateMessageResult:
     def text(self) -> str:
         """The text of all text blocks, line by line."""
         blocks = self.content if isinstance(self.content, list) else [self.content]
-        return "\n".join(each.text for each in blocks if isinstance(each, TextContent))
+        return "\n".join(block.text for block in blocks if isinstance(block, TextContent))

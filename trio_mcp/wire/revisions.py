@@ -1,8 +1,8 @@
 """The revisions of the protocol, as data.
 
-Code never compares versions. It asks a `Revision` for one of the rules below, `SINCE` whether it
-is one of those that came with or after another, and `methods` what may be called in it. A new
-revision is a row of `ALL`; a name that is no revision's fails where it is written, at import.
+Code never compares versions. It asks a `Revision` for one of the rules below, `SINCE` whether a
+revision is a certain one or later, and `methods` what may be called in it. A new revision is a row
+of `ALL`; a name that is no revision's fails where it is written, at import.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class Revision:
     """Several messages may travel as one array."""
 
     argument_errors_are_results: bool = False
-    """Bad tool arguments are told to the model (`isError: true`), not to the program."""
+    """The model gets to read of bad arguments (`isError: true`); else the program gets an error."""
 
     structured_objects_only: bool = True
     """`structuredContent` and `outputSchema` describe objects, not any JSON value."""
@@ -81,17 +81,17 @@ ALL: Final = (
 SINCE: Final[Mapping[str, frozenset[Revision]]] = MappingProxyType(
     {each.name: frozenset(ALL[place:]) for place, each in enumerate(ALL)}
 )
-"""By the name of a revision: that one, and those that came after it."""
+"""By the name of a revision: that one and all later ones."""
 
 FIRST: Final = ALL[0].name
 
-BY_NAME: Final[Mapping[str, Revision]] = MappingProxyType({each.name: each for each in ALL})
+BY_NAME: Final[Mapping[str, Revision]] = MappingProxyType({row.name: row for row in ALL})
 
 LEGACY: Final[Mapping[str, Revision]] = MappingProxyType(
-    {each.name: each for each in ALL if not each.modern}
+    {row.name: row for row in ALL if not row.modern}
 )
 MODERN: Final[Mapping[str, Revision]] = MappingProxyType(
-    {each.name: each for each in ALL if each.modern}
+    {row.name: row for row in ALL if row.modern}
 )
 
 NEWEST_LEGACY: Final = list(LEGACY.values())[-1]

@@ -10,7 +10,7 @@ def safe_repr(value: object) -> str:
     """Return the beginning of a value's `repr`, or its type where there is no `repr` to be had.
 
     What is refused may be anything: nested beyond what `repr` can follow, an integer too long to be
-    written, an object whose `__repr__` fails. What is wrong is told all the same.
+    written, an object whose `__repr__` fails. The error that says so is raised all the same.
 
     Example:
         >>> safe_repr({"a": 1})

@@ -1,4 +1,4 @@
-"""What requests have made of a legacy session: a new one is made the same by sending them again."""
+"""The settings of a legacy session: a new session gets them by the same requests."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def is_setting(method: str) -> bool:
 
 
 class SessionSettings:
-    """The requests that a new session has to be sent again, to be as the old one was."""
+    """The requests to send again, so that a new session is like the old one."""
 
     def __init__(self) -> None:
         self._requests: dict[tuple[str, Json], dict[str, Json]] = {}
 
     def note(self, method: str, params: dict[str, Json]) -> None:
-        """Take note of a request, which may set something, or take back what was set."""
+        """Keep a request that sets something, or drop the one that it takes back."""
         row = METHODS.get(method)
         if row is None:
             return
@@ -34,5 +34,5 @@ class SessionSettings:
             self._requests.pop((row.unsets, by), None)
 
     def __iter__(self) -> Iterator[tuple[str, dict[str, Json]]]:
-        """The requests, by method and parameters, in the order in which they were first sent."""
+        """Yield methods and parameters, in the order in which they were first sent."""
         return iter([(method, params) for (method, _), params in self._requests.items()])

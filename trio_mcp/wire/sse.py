@@ -32,7 +32,7 @@ class Event:
     Args:
         data: Its data; the lines of it are joined with LF.
         event: Its type.
-        id: The stream's last event id when it came, which may be an earlier event's.
+        id: The last event id of the stream so far, which may be an earlier event's.
         retry: Milliseconds to wait before coming back to the stream, if the event says so.
     """
 
@@ -53,7 +53,7 @@ class EventParser:
     Attributes:
         last_event_id: The id to resume the stream with; `None` while there was none.
         retry: Milliseconds to wait before coming back to the stream, if it said so. Unlike an
-            event's own, it stays, and also comes from blocks that have no data.
+            event's own, it stays, and blocks without data set it, too.
 
     Example:
         >>> parser = EventParser(1000)
@@ -158,7 +158,7 @@ class EventParser:
             raise EventTooLarge(f"an event has more than {self._max_event} bytes of data")
 
     def _dispatch(self, events: list[Event]) -> None:
-        """A blank line has come: what there is since the last one is an event if it has data."""
+        """End an event at a blank line. Without data it is none."""
         self.last_event_id = self._id
         if self._data is not None:
             kind = self._event or "message"
@@ -174,7 +174,7 @@ def encode_event(
     r"""Encode an event.
 
     Args:
-        data: Its data. Line ends in it all become LF for who reads it.
+        data: Its data. The reader gets each line end in it as LF.
         id: Its id.
         retry: Milliseconds to wait before coming back to the stream.
         event: Its type; without one, it is a `message`.

@@ -1,7 +1,7 @@
 """How much there is in a JSON text, found out before it is parsed.
 
-A parser makes an object of each value, and nobody can interrupt it. So it is not the length of a
-text that matters, but what is in it: ten megabytes are one string and a few milliseconds, or three
+A parser makes an object of each value, and cannot be interrupted. So it is not the length of a text
+that matters, but what is in it: ten megabytes are one string and a few milliseconds, or three
 million lists, half a second and half a gigabyte.
 """
 
@@ -17,18 +17,18 @@ _HEAVY: Final = 100_000
 
 
 def is_long(text: bytes) -> bool:
-    """Whether a text takes so long to parse that others should get their turn meanwhile."""
+    """Whether a text takes so long to parse that other tasks should get their turn meanwhile."""
     return len(text) > _LONG or _weight(text) > _HEAVY
 
 
-def is_heavier(text: bytes, most: int) -> bool:
+def is_heavier(text: bytes, limit: int) -> bool:
     """Whether there is more in a text than may be, by `Limits.max_message_values`."""
-    if _weight(text) <= most:  # although what is in its strings was counted
+    if _weight(text) <= limit:  # although what is in its strings was counted
         return False
     weight = 0
     for piece in _outside_strings(text):
         weight += _weight(piece)
-        if weight > most:
+        if weight > limit:
             return True
     return False
 

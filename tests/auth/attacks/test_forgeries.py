@@ -26,7 +26,7 @@ from tests.auth.server.support import (
     sign,
     unsigned,
 )
-from trio_mcp import DPoP
+from trio_mcp.auth import DPoP
 
 EC, RSA, EVIL = ec_key("ec"), rsa_key("rsa"), ec_key("ec")
 ISSUED = Issuer(ISSUER, EC, RSA)

@@ -11,7 +11,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.auth.server.support import ISSUER, OTHER, Issuer, call, ec_key, protected
-from trio_mcp import Introspection
+from trio_mcp.auth import Introspection
 
 HOW = Introspection(endpoint=f"{ISSUER}/introspect", client_id="we", client_secret="secret-0")
 

@@ -12,7 +12,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.auth.client.world import ISSUER, SERVER, TIME_LIMIT, World
-from trio_mcp import ClientCredentials, MemoryStore
+from trio_mcp.auth import ClientCredentials, MemoryStore
 from trio_mcp.errors import AuthorizationError
 
 META = "https://mcp.test/meta"

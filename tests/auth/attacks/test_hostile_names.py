@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from tests.auth.client.world import SERVER, World
-from trio_mcp import ClientCredentials, Fetching
+from trio_mcp.auth import ClientCredentials, Fetching
 from trio_mcp.errors import AuthorizationError
 
 URLS = [

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from tests.auth.client.world import ISSUER, SERVER, World
-from trio_mcp import FileStore
+from trio_mcp.auth import FileStore
 from trio_mcp.errors import AuthorizationError
 
 LOGIN: dict[str, Any] = {
@@ -96,7 +96,7 @@ async def test_logins_that_are_damaged(what: str, tmp_path: Path) -> None:
     path.write_text(TEXTS[what])
     path.chmod(0o600)
     said = await refused(path)
-    assert "log in anew" in said
+    assert "log in again" in said
     assert "secret" not in said
 
 

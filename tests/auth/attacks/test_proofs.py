@@ -20,7 +20,7 @@ from tests.auth.server.support import (
     rsa_key,
     unsigned,
 )
-from trio_mcp import DPoP
+from trio_mcp.auth import DPoP
 from trio_mcp.auth.server.dpop import ReplayRecord
 
 KEY = ec_key(None)
@@ -140,7 +140,7 @@ async def test_proofs_that_end_soon_do_not_cut_time_into_small_pieces(autojump_c
         assert await record.add(f"owner {each}", "short", 0.01)
         assert await record.add(f"owner {each}", "long", 120)
         await trio.sleep(0.02)
-    assert len(record._windows) < 10
+    assert len(record.windows) < 10
     assert not await record.add("owner", "long", 120)
 
 

@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 from tests.auth.client.world import ISSUER as CLIENTS_ISSUER
 from tests.auth.client.world import SERVER, World
 from tests.auth.server.support import ISSUER, OTHER, Issuer, call, ec_key, protected
-from trio_mcp import ClientCredentials, Introspection
+from trio_mcp.auth import ClientCredentials, Introspection
 from trio_mcp.auth.server.single_flight import SingleFlight
 from trio_mcp.errors import AuthorizationError
 

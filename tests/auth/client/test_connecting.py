@@ -14,7 +14,8 @@ import trio
 from tests.auth.client.test_fetching import listening
 from tests.auth.client.world import TIME_LIMIT, World
 from tests.client.http_support import Incoming, Script
-from trio_mcp import ClientCredentials, HttpOptions, connect
+from trio_mcp import HttpOptions, connect
+from trio_mcp.auth import ClientCredentials
 from trio_mcp.errors import AuthorizationError, LoginRequired, Unauthorized
 
 pytestmark = pytest.mark.requirement("J5")

@@ -13,7 +13,7 @@ import trio
 
 from tests.client.http_support import Incoming, Script
 from tests.support.turns import turns_of_another_task
-from trio_mcp import Fetching
+from trio_mcp.auth import Fetching
 from trio_mcp.auth.fetching import MOST_BYTES
 from trio_mcp.background import background_task
 from trio_mcp.client.http.endpoint import Reply

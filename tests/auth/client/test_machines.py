@@ -16,7 +16,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from tests.auth.client.world import ISSUER, SERVER, World, basic
 from tests.auth.server.support import private_rsa_key
-from trio_mcp import ClientCredentials, EnterpriseManaged, MemoryStore, WorkloadIdentity
+from trio_mcp.auth import ClientCredentials, EnterpriseManaged, MemoryStore, WorkloadIdentity
 from trio_mcp.errors import AuthorizationError
 
 pytestmark = pytest.mark.requirement("J6")
@@ -207,7 +207,7 @@ def test_a_provider_must_be_reached_in_secret() -> None:
 
 
 async def test_two_programs_do_not_take_each_others_tokens_out_of_a_store() -> None:
-    from trio_mcp import MemoryStore
+    from trio_mcp.auth import MemoryStore
 
     world, store = World(), MemoryStore()
     for id in ("one", "two"):

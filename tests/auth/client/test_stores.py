@@ -16,7 +16,7 @@ import pytest
 import trio
 import trio.testing
 
-from trio_mcp import FileStore, KeyringStore, Login, MemoryStore, TokenStore
+from trio_mcp.auth import FileStore, KeyringStore, Login, MemoryStore, TokenStore
 from trio_mcp.auth.client.tokens import Token
 from trio_mcp.auth.documents import ClientRegistration
 from trio_mcp.errors import AuthorizationError

@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from tests.auth.client.world import ISSUER, SERVER, TIME_LIMIT, World, claims_of
-from trio_mcp import ClientCredentials, FileStore, MemoryStore
+from trio_mcp.auth import ClientCredentials, FileStore, MemoryStore
 from trio_mcp.auth.client.dpop import DpopKey
 from trio_mcp.errors import AuthorizationError
 
@@ -388,17 +388,12 @@ async def test_a_refusal_without_end_is_cut_off(piece: bytes, autojump_clock: An
         return response
 
     world.on[SERVER] = refuse
-    auth = world.oauth()
-    auth._grant = _machine  # type: ignore[method-assign]  # no socket: time is turned
+    auth = ClientCredentials(client_id="c", client_secret="secret", fetching=world.fetching)
     async with world.client(auth) as client:
         with trio.fail_after(10):
             assert (await client.get(SERVER)).status_code == 200
     assert body.closed
     assert body.sent < 200_000
-
-
-async def _machine(*_: Any) -> Any:
-    return None, {"grant_type": "client_credentials", "scope": "read"}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from attrs import define, field
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from trio_mcp import Fetching, OAuth
+from trio_mcp.auth import Fetching, OAuth
 
 SERVER = "https://mcp.test/mcp"
 ISSUER = "https://as.test"

@@ -24,7 +24,8 @@ from joserfc.jws import JWSRegistry
 
 from tests.support.tools import echo, registry_of
 from tests.transports.http.support import Host, ModernClient, Response, hosting
-from trio_mcp import Fetching, HttpPolicy, Registry, ResourceServer
+from trio_mcp import HttpPolicy, Registry
+from trio_mcp.auth import Fetching, ResourceServer
 
 ISSUER = "https://login.example.com"
 OTHER = "https://other.example.com/tenant"

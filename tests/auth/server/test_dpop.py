@@ -20,7 +20,7 @@ from tests.auth.server.support import (
     rsa_key,
     unsigned,
 )
-from trio_mcp import DPoP
+from trio_mcp.auth import DPoP
 from trio_mcp.auth.server.dpop import ReplayRecord, normalized
 
 pytestmark = pytest.mark.requirement("J4")

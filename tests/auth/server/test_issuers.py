@@ -20,7 +20,7 @@ from tests.auth.server.support import (
     protected,
     rsa_key,
 )
-from trio_mcp import Introspection
+from trio_mcp.auth import Introspection
 
 pytestmark = pytest.mark.requirement("J2")
 

@@ -12,7 +12,8 @@ import trio
 from tests.auth.server.support import Issuer, ec_key
 from tests.support.client import MODERN, modern_meta
 from tests.support.tools import echo, registry_of
-from trio_mcp import HttpPolicy, ResourceServer, serve_http
+from trio_mcp import HttpPolicy, serve_http
+from trio_mcp.auth import ResourceServer
 from trio_mcp.transports.http.server import open_tcp, serve_asgi
 
 pytestmark = pytest.mark.requirement("J2")

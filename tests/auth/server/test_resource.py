@@ -12,7 +12,8 @@ from trio.testing import wait_all_tasks_blocked
 from tests.auth.server.support import ISSUER, METADATA, RESOURCE, Issuer, call, ec_key, protected
 from tests.support.tools import echo, registry_of, text_of
 from tests.transports.http.support import ACCEPT, LegacyClient, ModernClient, each_manner
-from trio_mcp import Context, DPoP, Registry
+from trio_mcp import Context, Registry
+from trio_mcp.auth import DPoP
 
 KEY = ec_key()
 LOGIN = Issuer(ISSUER, KEY)

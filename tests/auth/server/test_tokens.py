@@ -27,7 +27,8 @@ from tests.auth.server.support import (
     unsigned,
 )
 from tests.support.tools import echo, registry_of
-from trio_mcp import Authorization, Context, HttpPolicy, ResourceServer, SchemaError
+from trio_mcp import Context, HttpPolicy, SchemaError
+from trio_mcp.auth import Authorization, ResourceServer
 
 pytestmark = pytest.mark.requirement("J2")
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import httpx2
 
-from trio_mcp import CallToolResult, Registry, TextContent, openapi
+from trio_mcp import CallToolResult, Registry, TextContent
+from trio_mcp.compose.openapi import openapi
 
 EVERYTHING = Path(__file__).with_name("everything.yaml")
 Answer = Callable[[httpx2.Request], httpx2.Response] | httpx2.Response
@@ -57,4 +58,4 @@ def get(parameters: list[Any] = [], **more: Any) -> dict[str, Any]:  # noqa: B00
 
 def text_of(result: CallToolResult) -> str:
     """The text of a result."""
-    return "\n".join(each.text for each in result.content if isinstance(each, TextContent))
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))

@@ -1,6 +1,5 @@
 """What a service's answers become, and what it cannot do to us."""
 
-import gc
 import gzip
 import json
 from collections.abc import AsyncIterator
@@ -18,11 +17,10 @@ from trio_mcp import (
     CallToolResult,
     EmbeddedResource,
     ImageContent,
-    Pages,
     ResourceLink,
     connect,
 )
-from trio_mcp.compose.openapi.responses import contents_of
+from trio_mcp.compose.openapi import Pages
 from trio_mcp.errors import ToolError
 
 pytestmark = pytest.mark.requirement("L6")
@@ -47,21 +45,6 @@ async def test_an_answer_of_a_million_values_is_passed_on_whole() -> None:
     response = httpx2.Response(200, content=b"[" + b"[]," * 999_999 + b"[]]", headers=headers)
     result = await answered(response, max_response_bytes=4_000_000)
     assert len(result.structured_content) == 1_000_000
-
-
-@pytest.mark.parametrize(("length", "watches"), [(10, True), (300_000, False)])
-async def test_the_garbage_collector_does_not_look_at_a_long_answer(
-    length: int, watches: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[bool] = []
-
-    def watched(answer: Any) -> Any:
-        seen.append(gc.isenabled())
-        return contents_of(answer)
-
-    monkeypatch.setattr("trio_mcp.compose.openapi.service.contents_of", watched)
-    await answered(httpx2.Response(200, text="x" * length))
-    assert seen == [watches]
 
 
 @pytest.mark.parametrize(
@@ -182,8 +165,8 @@ class Stream(httpx2.AsyncByteStream):
         self._pieces = pieces
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        for each in self._pieces:
-            yield each
+        for piece in self._pieces:
+            yield piece
 
 
 async def test_a_service_that_does_not_answer_is_given_up(autojump_clock: Any) -> None:
@@ -239,7 +222,7 @@ async def test_redirects_are_followed_to_the_same_host_only() -> None:
     meant = document({"/it": get(responses={"302": {"description": "The archive"}})})
     result = await away.registry(meant).call("it", {})
     assert result.content == [ResourceLink("https://evil.example/?x", "GET /it")]
-    assert {each.url.host for each in away.requests} == {"api.example"}
+    assert {request.url.host for request in away.requests} == {"api.example"}
 
     loop = Service(httpx2.Response(302, headers={"Location": "/it"}))
     with pytest.raises(ToolError, match="302 Found"):
@@ -301,9 +284,9 @@ async def test_pages_may_be_found_by_a_cursor() -> None:
         items = [{"id": last + 1}, {"id": last + 2}]
         return httpx2.Response(200, json={"data": items, "has_more": last < 4})
 
-    rule = Pages(most=2, items="data", cursor="data.-1.id", parameter="after", more="has_more")
+    rule = Pages(limit=2, items="data", cursor="data.-1.id", parameter="after", more="has_more")
     result = await Service(cursored).registry(PAGED, pages=rule).call("it", {})
-    assert [each["id"] for each in result.structured_content["data"]] == [1, 2, 3, 4]
+    assert [item["id"] for item in result.structured_content["data"]] == [1, 2, 3, 4]
     assert text_of(result).endswith("call again with after=4.")
     with pytest.raises(ValueError, match="cursor and parameter belong together"):
         Pages(cursor="next")

@@ -12,7 +12,8 @@ import jsonschema
 import pytest
 
 from tests.compose.openapi.support import EVERYTHING, Service, document, get, text_of
-from trio_mcp import Registry, connect, openapi
+from trio_mcp import Registry, connect
+from trio_mcp.compose.openapi import openapi
 from trio_mcp.errors import McpError, ResourceNotFound, SchemaError
 
 pytestmark = pytest.mark.requirement("L6")
@@ -46,8 +47,8 @@ async def test_a_registry_is_called_what_the_service_is_and_can_be_served() -> N
     assert hints["pets_delete"].destructive_hint
     assert hints["pets_replace"].idempotent_hint
     assert hints["pets_create"] is None
-    for each in tools.values():
-        jsonschema.Draft202012Validator.check_schema(each.description.input_schema)
+    for tool in tools.values():
+        jsonschema.Draft202012Validator.check_schema(tool.description.input_schema)
 
 
 async def test_registries_are_mounted_each_with_its_own_client() -> None:
@@ -62,7 +63,7 @@ async def test_registries_are_mounted_each_with_its_own_client() -> None:
         (template,) = await client.list_resource_templates()
         uri = template.uri_template.replace("{pet_id}", "7")
         assert json.loads((await client.read_resource(uri)).text) == PET
-    assert [each.url.path for each in pets.requests] == ["/v2/pets", "/v2/pets/7"]
+    assert [request.url.path for request in pets.requests] == ["/v2/pets", "/v2/pets/7"]
 
 
 def test_operations_are_chosen_and_renamed() -> None:

@@ -8,7 +8,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.compose.openapi.support import document, get
-from trio_mcp import Client, Registry, connect, openapi
+from trio_mcp import Client, Registry, connect
+from trio_mcp.compose.openapi import openapi
 
 pytestmark = pytest.mark.requirement("L6")
 
@@ -37,7 +38,7 @@ class Slow(httpx2.AsyncClient):
 
 
 class Behind:
-    """A registry, the transports that it has opened, and what it was told."""
+    """A registry, the transports that it has opened, and what it received."""
 
     def __init__(self) -> None:
         self.transports: list[Transport] = []
@@ -68,7 +69,7 @@ class Behind:
 
     @property
     def closed(self) -> list[bool]:
-        return [each.closed for each in self.transports]
+        return [transport.closed for transport in self.transports]
 
 
 async def test_connections_share_a_client_and_the_last_one_closes_it() -> None:

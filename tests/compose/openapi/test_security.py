@@ -83,7 +83,7 @@ async def test_a_page_that_links_to_itself_with_the_key_keeps_it_to_itself() -> 
 async def test_headers_for_all_requests_are_no_arguments() -> None:
     registry = Service().registry(auth=httpx2.BasicAuth("a", "b"))
     assert "X-Trace" in registry.tools["pets_list"].description.input_schema["properties"]
-    from trio_mcp import openapi
+    from trio_mcp.compose.openapi import openapi
 
     paths = {"/it": get([{"name": "X-Team", "in": "header", "schema": {}}])}
     made = openapi(document(paths), headers={"x-team": "ours"})
@@ -115,7 +115,7 @@ async def test_tokens_are_got_once_and_again_when_they_are_refused() -> None:
     def login(request: httpx2.Request) -> httpx2.Response:
         if request.url.path == "/.well-known/openid-configuration":
             return httpx2.Response(200, json={"token_endpoint": "https://login.example/token"})
-        form = dict(each.split("=") for each in request.content.decode().split("&"))
+        form = dict(pair.split("=") for pair in request.content.decode().split("&"))
         assert form["grant_type"] == "client_credentials"
         assert request.headers["authorization"].startswith("Basic ")
         given.append(f"t{len(given)}")

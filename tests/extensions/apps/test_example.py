@@ -53,7 +53,9 @@ async def shown(folder: Path, context: dict[str, Any], **setup: Any) -> Any:
 async def test_the_page_shows_what_the_tool_returns(tmp_path: Path) -> None:
     found = await shown(tmp_path, {"theme": "light"})
     [initialize, initialized, pong, unknown] = [
-        each for each in found["heard"] if each.get("method") != "ui/notifications/size-changed"
+        message
+        for message in found["heard"]
+        if message.get("method") != "ui/notifications/size-changed"
     ]
     assert initialize == {
         "jsonrpc": "2.0",
@@ -78,7 +80,7 @@ async def test_the_page_shows_what_the_tool_returns(tmp_path: Path) -> None:
 @pytest.mark.needs("chromium")
 async def test_its_buttons_call_the_tool(tmp_path: Path) -> None:
     found = await shown(tmp_path, {"theme": "dark"}, press="after")
-    methods = {each.get("method"): each.get("params") for each in found["heard"]}
+    methods = {message.get("method"): message.get("params") for message in found["heard"]}
     assert methods["tools/call"] == {"name": "usage", "arguments": {"day": DAYS[1]}}
     [told] = methods["ui/update-model-context"]["content"]
     assert told["text"].startswith(f"The chart shows {DAYS[1]} now. Most of it")

@@ -151,7 +151,7 @@ async def test_clients_that_show_no_pages_get_text(capabilities: Any, revision: 
     async with raw(make(), revision, capabilities) as client:
         client.added = ()
         result = (await client.call("now"))["result"]
-        assert [each["text"] for each in result["content"]] == ["It is 12 o'clock"]
+        assert [block["text"] for block in result["content"]] == ["It is 12 o'clock"]
         assert result.get("structuredContent", {"hour": 12}) == {"hour": 12}
         error = (await client.call("wind"))["error"]
         assert error["code"] == -32602

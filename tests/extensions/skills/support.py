@@ -6,7 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from trio_mcp import Client, ExtensionMethod, Method, Registry, ServerExtension, connect
+from trio_mcp import Client, Registry, connect
+from trio_mcp.extending import ExtensionMethod, Method, ServerExtension
 from trio_mcp.extensions.skills import Skills, SkillsClient
 from trio_mcp.extensions.skills.format import IDENTIFIER, digest_of
 
@@ -43,7 +44,7 @@ async def served(skills: Skills, **options: Any) -> AsyncIterator[tuple[Client, 
 
 
 class Liar(ServerExtension):
-    """A server that says of a skill what it was told to say."""
+    """A server that describes a skill as the test wants."""
 
     identifier = IDENTIFIER
     settings: Any = MappingProxyType({})
@@ -66,9 +67,9 @@ class Liar(ServerExtension):
     def says(self, uri: str, text: str) -> None:
         """Let it serve another text, and an entry that fits."""
         self.texts[uri] = text
-        for each in self.entry["resources"]:
-            if each["uri"] == uri:
-                each |= self.resource(uri, text)
+        for file in self.entry["resources"]:
+            if file["uri"] == uri:
+                file |= self.resource(uri, text)
 
     def methods(self) -> list[ExtensionMethod]:
         answers = {

@@ -84,7 +84,7 @@ def test_how_it_is_fenced(text: str) -> None:
         ("- a", "must be a mapping"),
         ("just text", "must be a mapping"),
         ('x: "\\ud800"', "surrogate"),
-        ("x: *nobody", "undefined alias"),
+        ("x: *nowhere", "undefined alias"),
         ("x: [", "line 3"),
         ("x: %", "line 2"),
         ("x: 1\n... \ny: 2", "cannot be read"),
@@ -186,6 +186,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.text(min_size=1), JSON, max_size=4))
 def test_frontmatter_made_in_code_is_read_as_it_is(more: dict[str, Any]) -> None:
     more = {

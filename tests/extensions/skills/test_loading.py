@@ -311,7 +311,7 @@ async def test_the_fingerprint_stands_for_all_files() -> None:
         assert (await ours.get(URI)).fingerprint == first.fingerprint
         liar.says(FORMS, "# Others\n")
         second = await ours.get(URI)
-        liar.entry["resources"] = [each for each in liar.entry["resources"] if each["uri"] == URI]
+        liar.entry["resources"] = [file for file in liar.entry["resources"] if file["uri"] == URI]
         third = await ours.get(URI)
         assert len({first.fingerprint, second.fingerprint, third.fingerprint}) == 3
 
@@ -323,7 +323,7 @@ async def test_the_cache_has_a_most() -> None:
         await loaded.read(FORMS)
         await ours.load(URI)
         await loaded.read(FORMS)
-        assert [each.rpartition("/")[2] for each in liar.reads] == [
+        assert [uri.rpartition("/")[2] for uri in liar.reads] == [
             "SKILL.md",
             "FORMS.md",
             "SKILL.md",
@@ -334,8 +334,8 @@ async def test_a_cached_file_must_have_the_size_that_the_entry_says() -> None:
     liar = Liar()
     async with liar.connected() as ours:
         await (await ours.load(URI)).read(FORMS)
-        for each in liar.entry["resources"]:
-            each["size"] += 1
+        for file in liar.entry["resources"]:
+            file["size"] += 1
         with pytest.raises(UnverifiedSkill, match="bytes, and its entry says"):
             await ours.load(URI)
 

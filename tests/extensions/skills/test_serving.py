@@ -31,7 +31,7 @@ pytestmark = pytest.mark.requirement("K4")
 
 
 async def entries(client: Any) -> dict[str, Any]:
-    return {each["uri"]: each for each in await client.list_all("skills/list", "skills")}
+    return {entry["uri"]: entry for entry in await client.list_all("skills/list", "skills")}
 
 
 # -- what is served -------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ async def test_a_directory_of_skills(tmp_path: Path) -> None:
         got = await client.request("skills/get", {"uri": URI})
         assert got["skill"] == found[URI]
         assert (got["ttlMs"], got["cacheScope"]) == (0, "public")
-        [listed] = [each for each in await client.list_resources() if each.uri == URI]
+        [listed] = [resource for resource in await client.list_resources() if resource.uri == URI]
         assert (listed.name, listed.description) == ("git-workflow", "How to do it")
         assert (listed.mime_type, listed.size) == ("text/markdown", len(text))
         assert (await client.read_resource(FORMS)).text == "# Forms\n"
@@ -94,7 +94,7 @@ async def test_nested_skills_are_skills_and_files_of_the_one_around_them(tmp_pat
     async with served(Skills(tmp_path)) as (client, _):
         found = await entries(client)
         assert list(found) == ["skill://outer/SKILL.md", "skill://outer/more/inner/SKILL.md"]
-        outer, inner = ({r["uri"] for r in found[each]["resources"]} for each in found)
+        outer, inner = ({r["uri"] for r in found[uri]["resources"]} for uri in found)
         assert inner < outer
         assert outer - inner == {
             "skill://outer/SKILL.md",
@@ -165,8 +165,8 @@ async def test_what_is_in_a_file_travels_as_it_is(tmp_path: Path) -> None:
         [found] = read["contents"]
         assert base64.b64decode(found["blob"]) == b"\xe9"
         types = {
-            each["name"]: each.get("mimeType")
-            for each in await ours.read_directory(skill.entry.root)
+            resource["name"]: resource.get("mimeType")
+            for resource in await ours.read_directory(skill.entry.root)
         }
         assert types == {
             "git-workflow": "text/markdown",
@@ -189,7 +189,7 @@ async def test_directories(tmp_path: Path) -> None:
     async with served(Skills(tmp_path, page_size=1)) as (client, ours):
 
         async def names(uri: str) -> list[str]:
-            return [each["uri"] for each in await ours.read_directory(uri)]
+            return [resource["uri"] for resource in await ours.read_directory(uri)]
 
         assert await names("skill://acme") == ["skill://acme/refunds"]
         assert await names("skill://acme/refunds") == [
@@ -259,7 +259,7 @@ async def test_what_travels(tmp_path: Path, revision: str) -> None:
     async with raw(registry, revision, {}) as client:
         client.added = ("skills/list", "skills/get")
         listed = (await client.request("skills/list"))["result"]
-        assert [each["uri"] for each in listed["skills"]] == [URI]
+        assert [entry["uri"] for entry in listed["skills"]] == [URI]
         assert (listed["ttlMs"], listed["cacheScope"]) == (5000, "private")
         if revision in MODERN:
             assert listed["resultType"] == "complete"
@@ -275,7 +275,7 @@ async def test_pages(tmp_path: Path) -> None:
     async with served(Skills(tmp_path, page_size=3)) as (client, ours):
         page = await client.request("skills/list")
         assert len(page["skills"]) == 3
-        assert [each.name for each in await ours.list()] == [f"skill-{n}" for n in range(7)]
+        assert [skill.name for skill in await ours.list()] == [f"skill-{n}" for n in range(7)]
         for cursor in ["nonsense!", "é", 5, True, ["x"], {}, "/w=="]:
             with pytest.raises(McpError, match="Invalid cursor"):
                 await client.request("skills/list", {"cursor": cursor})
@@ -407,7 +407,7 @@ async def test_the_most_files_and_bytes(tmp_path: Path) -> None:
     root = put_skill(tmp_path, "git-workflow")
     for number in range(MOST_FILES - 2):
         write(root, f"many/{number}", "")
-    used = sum(each.stat().st_size for each in root.rglob("*") if each.is_file())
+    used = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
     write(root, "many/0", b"x" * (MOST_BYTES - used))
     async with served(Skills(tmp_path)) as (_, ours):
         [entry] = await ours.list()
@@ -505,7 +505,11 @@ async def test_a_dynamic_skill() -> None:
         with pytest.raises(McpError, match="not found"):
             await loaded.read("nothing")
         found = await ours.read_directory("skill://reports/daily")
-        assert [each["uri"].rpartition("/")[2] for each in found] == ["SKILL.md", "data", "raw"]
+        assert [resource["uri"].rpartition("/")[2] for resource in found] == [
+            "SKILL.md",
+            "data",
+            "raw",
+        ]
         assert len(await ours.read_directory("skill://reports/daily/data")) == 1
         assert len(await ours.read_directory("skill://reports")) == 1
         with pytest.raises(McpError, match="not a directory"):
@@ -610,7 +614,7 @@ async def test_a_skill_that_breaks_is_left_out(tmp_path: Path, caplog: Any) -> N
             write(tmp_path, "git-workflow/SKILL.md", "half of it")
             for _ in range(3):
                 assert list(await entries(client)) == ["skill://other/SKILL.md"]
-        assert [each.getMessage()[:46] for each in caplog.records] == [
+        assert [record.getMessage()[:46] for record in caplog.records] == [
             "Skill git-workflow/SKILL.md is not served: it "
         ]
         with pytest.raises(ResourceNotFound):
@@ -689,7 +693,7 @@ async def test_thousands_of_skills() -> None:
     skills = [Skill(f"skill-{n}", {"SKILL.md": skill_md(f"skill-{n}")}) for n in range(3_000)]
     async with served(Skills(*skills, page_size=1000)) as (client, ours):
         listed = await ours.list()
-        assert len({each.uri for each in listed}) == 3_000
+        assert len({resource.uri for resource in listed}) == 3_000
         page = await client.request("skills/list")
         assert len(json.dumps(page)) < 2 * 1024 * 1024
 

@@ -102,7 +102,7 @@ def make(gate: Gate | None = None, *, name: str = "jobs", **options: Any) -> Reg
 
     @registry.tool(task=True)
     async def paint(thing: str, context: Context) -> str:
-        """Paint something, in a colour that somebody says."""
+        """Paint something, in a colour that the client names."""
         await context.progress(1, 2)
         await context.info("not for tasks")
         colour = await context.elicit("Which colour?", str)
@@ -129,7 +129,7 @@ def make(gate: Gate | None = None, *, name: str = "jobs", **options: Any) -> Reg
             nursery.start_soon(sample)
             nursery.start_soon(roots)
         await gate.wait()
-        return " ".join(said[each] for each in sorted(said))
+        return " ".join(said[key] for key in sorted(said))
 
     @registry.tool(task=True)
     async def ask_later(context: Context) -> str:

@@ -16,7 +16,7 @@ from tests.extensions.tasks.jobs import Gate, make
 from tests.extensions.tasks.support import HANDLERS, client_of, each_way, say_blue
 from trio_mcp import Handlers, McpError, Registry, SchemaError, connect
 from trio_mcp.errors import CallTimeout, ToolFailed
-from trio_mcp.extensions.tasks import TaskOptions, Tasks, TasksClient, exact, run, server
+from trio_mcp.extensions.tasks import TaskOptions, Tasks, TasksClient, record, run, server
 
 pytestmark = pytest.mark.requirement("K2")
 
@@ -56,14 +56,14 @@ async def test_much_is_written_down_in_a_thread(monkeypatch: pytest.MonkeyPatch)
     """Arguments and results: an integer beyond 64 bits has the standard library write them."""
     loop = threading.get_ident()
     seen: set[tuple[bool, bool]] = set()
-    write = exact.dumps
+    write = record.dumps
 
     def watched(value: Any) -> bytes:
         written = write(value)
         seen.add((len(written) > 100_000, threading.get_ident() == loop))
         return written
 
-    for module in (exact, run, server):
+    for module in (record, run, server):
         monkeypatch.setattr(module, "dumps", watched)
     async with client_of(make(), TasksClient()) as client:
         many = [10**40, *range(100_000)]
@@ -194,7 +194,7 @@ async def test_polls_are_as_far_apart_as_the_server_says(
     monkeypatch.setattr(TasksClient, "get", counting)
     async with client_of(make(poll_interval=20), ours) as client:
         await client.call_tool("long")
-    # 180 intervals fit into an hour. The end is told, and need not be asked for.
+    # 180 intervals fit into an hour. The client hears of the end, and need not ask for it.
     assert 175 <= len(polls) <= 182
     assert min(b - a for a, b in pairwise(polls[1:])) >= 20
 

@@ -4,10 +4,12 @@ from datetime import date
 
 import pytest
 
-from trio_mcp import Authorization, ExtensionRequest, Implementation
+from trio_mcp import Implementation
+from trio_mcp.auth import Authorization
+from trio_mcp.extending import ExtensionRequest
 from trio_mcp.extensions.tasks import TaskOptions
 from trio_mcp.extensions.tasks.call import KeptCall
-from trio_mcp.extensions.tasks.exact import Damaged
+from trio_mcp.extensions.tasks.record import Damaged
 
 pytestmark = pytest.mark.requirement("K3")
 

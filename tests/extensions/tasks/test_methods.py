@@ -14,21 +14,14 @@ from trio.testing import wait_all_tasks_blocked
 from tests.extensions.tasks.jobs import Gate, make
 from tests.extensions.tasks.support import client_of, raw_client, until
 from tests.transports.http.sockets import served
-from trio_mcp import (
-    Client,
-    Context,
-    ExtensionMethod,
-    ExtensionRequest,
-    McpError,
-    Registry,
-    connect,
-)
+from trio_mcp import Client, Context, McpError, Registry, connect
+from trio_mcp.extending import ExtensionMethod, ExtensionRequest
 from trio_mcp.extensions.tasks import Tasks, TasksClient
 from trio_mcp.store.memory import MemoryStore
 
 pytestmark = pytest.mark.requirement("K2")
 
-NOBODY = "0" * 32
+UNKNOWN = "0" * 32
 BLUE = {"action": "accept", "content": {"value": "blue"}}
 
 
@@ -148,18 +141,18 @@ async def test_cancelling_is_the_cancel_scope_of_the_tool() -> None:
 
 
 def as_said(request: ExtensionRequest) -> ExtensionRequest:
-    """As if whoever says so in `_meta` were logged in."""
+    """As if the caller that `_meta` names were logged in."""
     return evolve(request, principal=request.meta.get("com.example/who"))
 
 
 class Owned(Tasks):
-    """Tasks of whoever says so."""
+    """Tasks of the caller that `_meta` names."""
 
     async def around(self, request: ExtensionRequest, proceed: Any) -> Any:
         return await super().around(as_said(request), proceed)
 
     def methods(self) -> list[ExtensionMethod]:
-        return [evolve(each, handler=self.owned(each.handler)) for each in super().methods()]
+        return [evolve(method, handler=self.owned(method.handler)) for method in super().methods()]
 
     def owned(self, handler: Any) -> Any:
         async def answer(request: ExtensionRequest) -> Any:
@@ -193,7 +186,7 @@ async def test_unknown_foreign_and_expired_ids_get_the_same_answer(method: str) 
                 return error.code, error.message, error.data
 
         assert not isinstance(await answer(id, "alice"), tuple)
-        refused = await answer(NOBODY, "alice")
+        refused = await answer(UNKNOWN, "alice")
         assert refused[0] == -32602
         assert await answer(id, "bob") == refused
         for odd in ("", "x", id.upper(), id + "\n", id[:-1], "../" + id, "x" * 1_000_000, "é" * 32):
@@ -203,7 +196,7 @@ async def test_unknown_foreign_and_expired_ids_get_the_same_answer(method: str) 
 async def test_what_has_expired_is_not_there(autojump_clock: object) -> None:
     gate, ours = Gate(), TasksClient()
     async with client_of(make(gate, ttl=10), ours):
-        unknown = await refusal(ours, NOBODY)
+        unknown = await refusal(ours, UNKNOWN)
         ended = (await ours.start("add", {"a": 1, "b": 2})).id
         running = (await ours.start("wait")).id
         await trio.sleep(9)
@@ -228,8 +221,8 @@ async def refusal(ours: TasksClient, id: str) -> Any:
         ("tasks/get", {"taskId": 5}, "taskId"),
         ("tasks/get", {"taskId": ["x"]}, "taskId"),
         ("tasks/cancel", {"taskId": None}, "taskId"),
-        ("tasks/update", {"taskId": NOBODY}, "inputResponses"),
-        ("tasks/update", {"taskId": NOBODY, "inputResponses": []}, "inputResponses"),
+        ("tasks/update", {"taskId": UNKNOWN}, "inputResponses"),
+        ("tasks/update", {"taskId": UNKNOWN, "inputResponses": []}, "inputResponses"),
     ],
 )
 async def test_parameters_are_checked(method: str, params: dict[str, Any], word: str) -> None:
@@ -243,10 +236,10 @@ async def test_clients_that_have_not_declared_it_are_refused() -> None:
     gate = Gate()
     async with raw_client(make(gate)) as client:
         client.capabilities = {}
-        about = {"taskId": NOBODY, "inputResponses": {}}
+        about = {"taskId": UNKNOWN, "inputResponses": {}}
         for method in ("tasks/get", "tasks/update", "tasks/cancel"):
             assert (await error_of(client, method, about))["code"] == -32021
-        listen = {"notifications": {"taskIds": [NOBODY]}}
+        listen = {"notifications": {"taskIds": [UNKNOWN]}}
         assert (await error_of(client, "subscriptions/listen", listen))["code"] == -32021
         for method in ("tasks/list", "tasks/result"):
             assert (await error_of(client, method, about))["code"] == -32601
@@ -283,7 +276,7 @@ async def test_clients_are_told_of_their_tasks_and_of_no_others() -> None:
         created = await client.request("tools/call", {"name": "wait", "arguments": {}})
         id = created["result"]["taskId"]
         listen = client.request_of(
-            "subscriptions/listen", {"notifications": {"taskIds": [id, NOBODY]}}
+            "subscriptions/listen", {"notifications": {"taskIds": [id, UNKNOWN]}}
         )
         await client.send(listen)
         agreed = await client.receive()

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from trio_mcp.extensions.tasks.exact import Damaged
-from trio_mcp.extensions.tasks.record import FINAL, Record
+from trio_mcp.extensions.tasks.record import FINAL, Damaged, Record
 
 pytestmark = pytest.mark.requirement("K2")
 

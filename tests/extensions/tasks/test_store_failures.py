@@ -23,7 +23,7 @@ pytestmark = pytest.mark.requirement("K3")
 
 
 class Faulty(MemoryStore):
-    """A store that fails as it is told to."""
+    """A store that fails as the test wants."""
 
     failure: StoreError | None = None
     loses: bool = False
@@ -31,7 +31,9 @@ class Faulty(MemoryStore):
 
     async def commit(self, *changes: Change) -> list[int]:
         failure = self.failure
-        if isinstance(failure, StoreFull) and not any(isinstance(each, Put) for each in changes):
+        if isinstance(failure, StoreFull) and not any(
+            isinstance(change, Put) for change in changes
+        ):
             failure = None
         if failure is None or self.loses:
             results = await super().commit(*changes)
@@ -42,10 +44,10 @@ class Faulty(MemoryStore):
         full = isinstance(failure, StoreFull)
         return await (super().get(key) if failure is None or full else self.fail(failure))
 
-    async def claim(self, folder: str, lease: float, *, most: int = 1) -> Any:
+    async def claim(self, folder: str, lease: float, *, limit: int = 1) -> Any:
         failure = self.failure
         if failure is None or isinstance(failure, StoreFull):
-            return await super().claim(folder, lease, most=most)
+            return await super().claim(folder, lease, limit=limit)
         return await self.fail(failure)
 
     async def fail(self, failure: StoreError) -> Any:
@@ -108,7 +110,7 @@ async def test_a_result_waits_for_its_store_to_come_back(
 
 
 async def test_a_run_whose_lease_cannot_be_renewed_is_ended(autojump_clock: object) -> None:
-    """Somebody else may have it by then; here it is ourselves, as soon as the store is back."""
+    """Another process may have it by then; here it is this one, as soon as the store is back."""
     store, gate, ours = Faulty(), Gate(), TasksClient()
     async with client_of(make(gate, store=store, lease=20), ours):
         id = (await ours.start("wait_again")).id

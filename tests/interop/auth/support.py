@@ -17,18 +17,8 @@ import trio
 
 from tests.interop.auth.person import Person
 from tests.support.processes import running
-from trio_mcp import (
-    Client,
-    Context,
-    Fetching,
-    HttpOptions,
-    HttpPolicy,
-    Introspection,
-    Registry,
-    ResourceServer,
-    connect,
-    serve_http,
-)
+from trio_mcp import Client, Context, HttpOptions, HttpPolicy, Registry, connect, serve_http
+from trio_mcp.auth import Fetching, Introspection, ResourceServer
 from trio_mcp.auth.client.pkce import Pkce
 
 HERE = Path(__file__).parent

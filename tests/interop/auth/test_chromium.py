@@ -9,7 +9,7 @@ import pytest
 
 from tests.interop.auth.support import FETCHING, beside, connected, oidc_provider, protected, whoami
 from tests.support.processes import run
-from trio_mcp import OAuth
+from trio_mcp.auth import OAuth
 
 pytestmark = [pytest.mark.needs("node", "chromium"), pytest.mark.requirement("J5")]
 

@@ -26,7 +26,7 @@ from tests.interop.auth.support import (
 )
 from tests.interop.packages import FASTMCP
 from tests.support.processes import ENVIRONMENT, run
-from trio_mcp import ClientCredentials, MemoryStore, OAuth
+from trio_mcp.auth import ClientCredentials, MemoryStore, OAuth
 
 pytestmark = [pytest.mark.needs("node", "fastmcp"), pytest.mark.requirement("J1", "J5", "J6")]
 

@@ -27,7 +27,7 @@ from tests.interop.auth.support import (
     protected,
     whoami,
 )
-from trio_mcp import ClientCredentials, DPoP, FileStore, MemoryStore, OAuth
+from trio_mcp.auth import ClientCredentials, DPoP, FileStore, MemoryStore, OAuth
 from trio_mcp.errors import AuthorizationError
 
 pytestmark = [pytest.mark.needs("node"), pytest.mark.requirement("J4", "J5", "J6")]

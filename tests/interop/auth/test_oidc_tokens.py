@@ -16,7 +16,7 @@ from tests.interop.auth.support import (
     protected,
     token_request,
 )
-from trio_mcp import DPoP, Introspection
+from trio_mcp.auth import DPoP, Introspection
 from trio_mcp.auth.client.dpop import DpopKey
 from trio_mcp.auth.server import issuer_keys
 
@@ -98,7 +98,9 @@ async def test_only_those_of_this_issuer(npm: Path) -> None:
 async def test_new_keys_are_found_and_old_ones_forgotten(
     npm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(issuer_keys, "_BETWEEN", 0)  # seconds, before it looks for new ones again
+    monkeypatch.setattr(
+        issuer_keys, "MIN_INTERVAL", 0
+    )  # seconds, before it looks for new ones again
     async with oidc_provider(npm, clients=CLIENTS) as issuer, protected(issuer) as url:
         before = await token_for(issuer, url)
         assert (await call(url, before)).status_code == 200

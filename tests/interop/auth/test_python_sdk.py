@@ -46,7 +46,7 @@ from tests.interop.auth.support import (
     whoami,
 )
 from tests.support.processes import TIME_LIMIT, python
-from trio_mcp import ClientCredentials, EnterpriseManaged, MemoryStore, OAuth
+from trio_mcp.auth import ClientCredentials, EnterpriseManaged, MemoryStore, OAuth
 from trio_mcp.auth.client.token_endpoint import TOKEN_EXCHANGE
 
 REDIRECT = "http://127.0.0.1:9/callback"

@@ -23,7 +23,7 @@ from tests.interop.auth.support import (
     whoami,
 )
 from tests.support.processes import ENVIRONMENT, run
-from trio_mcp import DPoP, OAuth
+from trio_mcp.auth import DPoP, OAuth
 
 SDK = credentials_of(
     "sdk",

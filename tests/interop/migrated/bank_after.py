@@ -6,15 +6,9 @@ from typing import Annotated, Any
 import trio
 from pydantic import BaseModel, Field
 
-from trio_mcp import (
-    Authorization,
-    Context,
-    HttpPolicy,
-    McpCall,
-    Registry,
-    ToolError,
-    serve_http,
-)
+from trio_mcp import Context, HttpPolicy, Registry, ToolError, serve_http
+from trio_mcp.auth import Authorization
+from trio_mcp.middleware import McpCall
 
 CALLS: dict[str, int] = {}
 
@@ -49,7 +43,7 @@ registry = Registry(
     version="1.0",
     scopes=["accounts:read"],
     filter_lists=True,
-    call_middleware=[count, bound],
+    middleware=[count, bound],
 )
 
 

@@ -164,7 +164,7 @@ async def fastapi(command: list[str]) -> None:
         return result
 
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    serving = asyncio.create_task(server._serve())
+    serving = asyncio.create_task(server.serve())
     while not server.started:
         await asyncio.sleep(0.01)
     url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"

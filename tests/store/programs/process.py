@@ -63,7 +63,7 @@ async def write(store: Store, name: str) -> None:
         value = b"%d" % number
         await store.commit(
             Put(f"a:{name}/{number}/left", value * 100, ttl=9999),
-            Append(f"a:{name}", value, ttl=9999, most=100_000),
+            Append(f"a:{name}", value, ttl=9999, limit=100_000),
             Put(f"a:{name}/{number}/right", value * 100, ttl=9999),
         )
         tell(str(number))
@@ -89,7 +89,7 @@ async def hold(store: Store, key: str) -> None:
         tell("taken")
 
 
-async def work(store: Store, most: str) -> None:
+async def work(store: Store, count: str) -> None:
     """Do jobs from a queue: each one adds to its own number, and to that of all."""
 
     async def one() -> None:
@@ -113,7 +113,7 @@ async def work(store: Store, most: str) -> None:
 
     tell("working")
     async with trio.open_nursery() as nursery:
-        for _ in range(int(most)):
+        for _ in range(int(count)):
             nursery.start_soon(one)
 
 
@@ -127,8 +127,8 @@ TASKS: dict[str, Callable[[Store, str], Awaitable[None]]] = {
 
 
 async def main(path: str, clock: str, task: str, argument: str = "", latest: str = "inf") -> None:
-    sqlite._LATEST = float(latest)  # type: ignore[misc]
-    async with SQLiteStore(path, clock=SharedTime(Path(clock)), patience=30).open() as store:
+    sqlite.LATEST_NEWS = float(latest)  # type: ignore[misc]
+    async with SQLiteStore(path, clock=SharedTime(Path(clock)), timeout=30).open() as store:
         await TASKS[task](store, argument)
 
 

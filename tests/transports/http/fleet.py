@@ -11,6 +11,7 @@ import trio
 
 from tests.transports.http.support import CANCELS, Host, LegacyClient
 from trio_mcp import HttpPolicy, Registry, http_app
+from trio_mcp.store.changes import Change
 from trio_mcp.store.errors import StoreUnavailable
 from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.protocol import Store
@@ -31,12 +32,27 @@ class Unsteady(MemoryStore):
         return await super()._read(work)
 
 
+class View(MemoryStore):
+    """A store in memory as one instance sees it, which may be cut off from it."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__()
+        self.tables, self.watches = store.tables, store.watches
+        self.is_cut_off = False
+
+    async def commit(self, *changes: Change) -> list[int]:
+        if self.is_cut_off:
+            raise StoreUnavailable("it is away")
+        return await super().commit(*changes)
+
+
 class Fleet:
     """Several apps that share a store, and a client whose requests go to one after the other."""
 
-    def __init__(self, hosts: list[Host], store: Any) -> None:
+    def __init__(self, hosts: list[Host], store: Any, views: list[View]) -> None:
         self.hosts = hosts
         self.store = store
+        self.views = views
 
     def client(self, **options: Any) -> Wanderer:
         return Wanderer(self.hosts, **options)
@@ -67,17 +83,19 @@ async def fleet(
     **options: Any,
 ) -> AsyncIterator[Fleet]:
     """Serve a registry of its own by each of several apps."""
-    store = MemoryStore() if store is None else store
+    common = MemoryStore()
+    views = [View(common) for _ in range(size)] if store is None else []
     failure: BaseException | None = None
     async with AsyncExitStack() as stack:
         nursery = await stack.enter_async_context(trio.open_nursery())
         hosts = []
-        for _ in range(size):
-            app = http_app(make(), policy=policy, store=store, **options)
+        for number in range(size):
+            seen = views[number] if store is None else store
+            app = http_app(make(), policy=policy, store=seen, **options)
             await stack.enter_async_context(app.running())
             hosts.append(Host(app, nursery, CANCELS))
         try:
-            yield Fleet(hosts, store)
+            yield Fleet(hosts, common if store is None else store, views)
         except BaseException as error:
             failure = error
         nursery.cancel_scope.cancel()

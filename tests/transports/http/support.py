@@ -23,7 +23,15 @@ from tests.support import official
 from tests.support.client import CAPABILITIES, CLIENT_INFO, LEGACY, MODERN, modern_meta
 from tests.support.processes import TIME_LIMIT
 from tests.support.tools import echo, registry_of
-from trio_mcp import Context, HttpPolicy, Limits, Registry, ServerCard, http_app
+from trio_mcp import (
+    Context,
+    HttpPolicy,
+    Limits,
+    Registry,
+    ServerCard,
+    SessionOptions,
+    http_app,
+)
 from trio_mcp.transports.http.server.peers import CANCELS as EXTENSION
 
 CANCELS, IGNORES, RAISES = "cancels", "ignores", "raises"
@@ -353,6 +361,7 @@ async def hosting(
     policy: HttpPolicy | None = None,
     limits: Limits | None = None,
     *,
+    sessions: SessionOptions | None = None,
     manner: str = CANCELS,
     path: str = "/mcp",
     sse_path: str | None = None,
@@ -365,6 +374,7 @@ async def hosting(
         path=path,
         sse_path=sse_path,
         policy=policy,
+        sessions=sessions,
         limits=limits,
         card=card,
         explorer=explorer,
@@ -397,13 +407,14 @@ class HttpClient:
         self.address: tuple[str, int] | None = ("127.0.0.1", 50000)
         self.judging = True
         self._ids = itertools.count(1)
-        self._methods: dict[Any, str] = {}
+        self.methods: dict[Any, str] = {}
+        """By the ids of the requests."""
 
     def judge(self, message: Any) -> None:
         """Fail unless a message is one of the revision's."""
         if self.judging:
             for each in message if isinstance(message, list) else [message]:
-                method = self._methods.get(each.get("id")) if "method" not in each else None
+                method = self.methods.get(each.get("id")) if "method" not in each else None
                 official.judge(each, self.revision, method)
 
     def headers_for(self, message: Any) -> dict[str, str | bytes | None]:
@@ -414,7 +425,7 @@ class HttpClient:
         """Begin to POST a message (a JSON value, or bytes as they are)."""
         for each in message if isinstance(message, list) else [message]:
             if isinstance(each, dict) and isinstance(each.get("id"), str | int):
-                self._methods[each["id"]] = each.get("method", "")
+                self.methods[each["id"]] = each.get("method", "")
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
         return self.post_bytes(body, {**self.headers_for(message), **(headers or {})})
 
@@ -588,12 +599,13 @@ async def legacy(
     policy: HttpPolicy | None = None,
     limits: Limits | None = None,
     *,
+    sessions: SessionOptions | None = None,
     revision: str = NEWEST_LEGACY,
     manner: str = CANCELS,
     capabilities: dict[str, Any] | None = None,
 ) -> AsyncIterator[LegacyClient]:
     """Serve a registry to a legacy client that has shaken hands."""
-    async with hosting(registry, policy, limits, manner=manner) as host:
+    async with hosting(registry, policy, limits, sessions=sessions, manner=manner) as host:
         client = LegacyClient(host, revision, capabilities=capabilities)
         await client.initialize()
         yield client

@@ -21,7 +21,8 @@ from tests.transports.http.support import (
     hosting,
     modern,
 )
-from trio_mcp import Authorization, Context, HttpPolicy, Limits, Registry, http_app, serve_http
+from trio_mcp import Context, HttpPolicy, Limits, Registry, SessionOptions, http_app, serve_http
+from trio_mcp.auth import Authorization
 
 HOSTS = [
     "localhost",
@@ -225,15 +226,8 @@ async def test_every_way_in_is_guarded(method: str, path: str) -> None:
         {"burst": float("inf")},
         {"realm": "a\r\nb"},
         {"max_concurrent": 0},
-        {"max_sessions": 0},
-        {"max_events": 0},
-        {"session_idle": 0},
         {"keep_alive": 0},
-        {"retry": -1},
         {"tokens": {"secret": "alice"}, "verify": print},
-        {"max_event_bytes": 1000, "event_store": dict},
-        {"max_sessions": 10, "stateless": True},
-        {"event_store": dict, "stateless": True},
         *({name: True} for name in ("allowed_hosts", "allowed_origins", "trusted_proxies")),
         {"allowed_hosts": [5]},
         {"trusted_proxies": [5]},
@@ -247,10 +241,55 @@ def test_policies_that_make_no_sense(options: dict[str, Any]) -> None:
     assert "secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["tokens", "verify", "auth", "realm", "stateless", "event_store"])
-def test_options_of_another_type_are_refused_by_their_names(name: str) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_sessions": 0},
+        {"max_events": 0},
+        {"session_idle": 0},
+        {"retry": -1},
+        {"max_event_bytes": 1000, "event_store": dict},
+        {"max_sessions": 10, "stateless": True},
+        {"event_store": dict, "stateless": True},
+    ],
+)
+def test_options_of_sessions_that_make_no_sense(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        SessionOptions(**options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *((HttpPolicy, name) for name in ("tokens", "verify", "auth", "realm")),
+        *((SessionOptions, name) for name in ("stateless", "event_store")),
+    ],
+)
+def test_options_of_another_type_are_refused_by_their_names(kind: Any, name: str) -> None:
     with pytest.raises(TypeError, match=f"^{name} must be "):
-        HttpPolicy(**{name: 3.5})
+        kind(**{name: 3.5})
+
+
+def test_an_option_in_the_wrong_place_is_refused_by_the_right_one() -> None:
+    with pytest.raises(TypeError) as refused:
+        HttpPolicy(max_sessions=10)  # type: ignore[call-arg]
+    assert str(refused.value) == (
+        "HttpPolicy has no option 'max_sessions': give sessions=SessionOptions(max_sessions=...)"
+    )
+    with pytest.raises(TypeError) as refused:
+        SessionOptions(rate=1.0)  # type: ignore[call-arg]
+    assert str(refused.value) == (
+        "SessionOptions has no option 'rate': give policy=HttpPolicy(rate=...)"
+    )
+
+
+@pytest.mark.parametrize("serve", [http_app, serve_http])
+async def test_options_are_not_taken_for_others(serve: Any) -> None:
+    registry = Registry("test")
+    with pytest.raises(TypeError, match=r"^sessions must be SessionOptions, not HttpPolicy$"):
+        await serve(registry, sessions=HttpPolicy())
+    with pytest.raises(TypeError, match=r"^policy must be HttpPolicy, not SessionOptions$"):
+        await serve(registry, policy=SessionOptions())
 
 
 @pytest.mark.parametrize("serve", [http_app, serve_http])

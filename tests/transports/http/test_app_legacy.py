@@ -21,7 +21,7 @@ from tests.transports.http.support import (
     legacy,
     progress_meta,
 )
-from trio_mcp import Context, HttpPolicy, Limits, Registry
+from trio_mcp import Context, HttpPolicy, Limits, Registry, SessionOptions
 
 NEWEST = LEGACY[-1]
 PRIMED = {"2025-11-25"}
@@ -583,7 +583,7 @@ async def test_events_of_another_session() -> None:
 @pytest.mark.requirement("F3")
 async def test_kept_events_are_bounded() -> None:
     """The last ones are kept, and the answer is one of them."""
-    async with legacy(registry_of(count), HttpPolicy(max_events=10)) as client:
+    async with legacy(registry_of(count), sessions=SessionOptions(max_events=10)) as client:
         response = await client.begin_call("count", progress_meta(), to=50).end()
         *told, answer = await response.messages()
         assert text_of(answer) == "counted"
@@ -602,7 +602,7 @@ async def test_a_reader_that_keeps_up_loses_nothing_however_little_is_kept() -> 
             await context.info(number)
         return "said"
 
-    async with legacy(registry_of(chat), HttpPolicy(max_events=2)) as client:
+    async with legacy(registry_of(chat), sessions=SessionOptions(max_events=2)) as client:
         responses = [client.begin_call("chat", to=150) for _ in range(3)]
         for response in responses:
             *told, answer = await response.messages()
@@ -615,7 +615,7 @@ async def test_a_reader_that_stalls_loses_nothing_by_what_others_say() -> None:
     worker = Worker()
     registry = worker.registry
     registry.add_tool(count)
-    async with legacy(registry, HttpPolicy(max_events=5)) as client:
+    async with legacy(registry, sessions=SessionOptions(max_events=5)) as client:
         response = client.begin_call("work", progress_meta(), say=2)
         response.stall()
         worker.go_on.set()
@@ -638,7 +638,7 @@ async def test_a_reader_that_stalls_stops_its_own_speaker_only() -> None:
             said.append(number)
         return "poured"
 
-    async with legacy(registry_of(pour, echo), HttpPolicy(max_events=50)) as client:
+    async with legacy(registry_of(pour, echo), sessions=SessionOptions(max_events=50)) as client:
         response = client.begin_call("pour")
         await wait_all_tasks_blocked()
         await response.started()
@@ -701,7 +701,7 @@ class Poller:
 @pytest.mark.parametrize("times", [1, 3])
 async def test_a_client_is_sent_away_and_comes_back(say: int, times: int) -> None:
     poller = Poller()
-    async with legacy(registry_of(poller.long), HttpPolicy(retry=0.25)) as client:
+    async with legacy(registry_of(poller.long), sessions=SessionOptions(retry=0.25)) as client:
         response = await client.begin_call("long", progress_meta(), say=say, times=times).end()
         assert response.status == 200
         assert progress_of(await response.messages()) == [1] * say
@@ -881,13 +881,13 @@ async def test_a_version_that_is_not_served(version: str) -> None:
 
 # -- without sessions -----------------------------------------------------------------------------
 
-STATELESS = HttpPolicy(stateless=True)
+STATELESS = SessionOptions(stateless=True)
 
 
 @pytest.mark.requirement("F1")
 @each_session_revision
 async def test_without_sessions_every_request_stands_for_itself(revision: str) -> None:
-    async with hosting(registry_of(echo, count), STATELESS) as host:
+    async with hosting(registry_of(echo, count), sessions=STATELESS) as host:
         client = LegacyClient(host, revision)
         await client.initialize()
         assert client.session is None
@@ -908,7 +908,7 @@ async def test_without_sessions_every_request_stands_for_itself(revision: str) -
 @pytest.mark.requirement("F1")
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_without_sessions_there_is_nothing_to_get_or_delete(method: str) -> None:
-    async with hosting(registry_of(echo), STATELESS) as host:
+    async with hosting(registry_of(echo), sessions=STATELESS) as host:
         headers = {"accept": "text/event-stream", "mcp-session-id": "x"}
         response = await host.ask(method, headers=headers)
         assert response.status == 405
@@ -922,7 +922,7 @@ async def test_without_session_and_version_it_is_assumed() -> None:
     async def measure() -> dict[str, int]:
         return {"size": 5}
 
-    async with hosting(registry_of(measure), STATELESS) as host:
+    async with hosting(registry_of(measure), sessions=STATELESS) as host:
         client = LegacyClient(host, "2025-03-26")
         assert "structuredContent" not in (await client.call("measure"))["result"]
         client = LegacyClient(host, "2025-06-18", {"mcp-protocol-version": "2025-06-18"})
@@ -931,7 +931,7 @@ async def test_without_session_and_version_it_is_assumed() -> None:
 
 @pytest.mark.requirement("F1")
 async def test_without_sessions_nobody_can_be_asked() -> None:
-    async with hosting(registry_of(ask), STATELESS) as host:
+    async with hosting(registry_of(ask), sessions=STATELESS) as host:
         client = LegacyClient(host, NEWEST, {"mcp-protocol-version": NEWEST})
         client.capabilities = FORMS
         await client.initialize()
@@ -945,7 +945,7 @@ async def test_without_sessions_nobody_can_be_asked() -> None:
 
 @pytest.mark.requirement("F1")
 async def test_without_sessions_batches_and_notifications() -> None:
-    async with hosting(registry_of(echo), STATELESS) as host:
+    async with hosting(registry_of(echo), sessions=STATELESS) as host:
         client = LegacyClient(host, BATCHES)
         assert await client.notify("notifications/initialized") == 202
         [answers] = await (await client.post([client.request_of("ping")])).messages()
@@ -959,7 +959,7 @@ async def test_without_sessions_batches_and_notifications() -> None:
 async def test_without_sessions_leaving_cancels(manner: str) -> None:
     """Nobody could come back for the answer."""
     worker = Worker()
-    async with hosting(worker.registry, STATELESS, manner=manner) as host:
+    async with hosting(worker.registry, sessions=STATELESS, manner=manner) as host:
         client = LegacyClient(host, NEWEST, {"mcp-protocol-version": NEWEST})
         response = client.begin_call("work")
         await wait_all_tasks_blocked()

@@ -24,15 +24,8 @@ from tests.transports.http.support import (
     modern,
     progress_meta,
 )
-from trio_mcp import (
-    Context,
-    HttpPolicy,
-    Limits,
-    McpError,
-    Part,
-    Registry,
-    forwarded_tool,
-)
+from trio_mcp import Context, HttpPolicy, Limits, McpError, Registry, SessionOptions
+from trio_mcp.compose import Provider, forwarded_entry
 from trio_mcp.wire.payloads import ToolDescription
 
 MISMATCH, NO_CAPABILITY, NO_VERSION = -32020, -32021, -32022
@@ -549,15 +542,15 @@ async def test_arguments_that_are_not_mirrored_well(
 
 
 @pytest.mark.requirement("F1")
-async def test_a_forwarded_tool_with_faulty_marks_is_called_without_headers() -> None:
+async def test_a_forwarded_entry_with_faulty_marks_is_called_without_headers() -> None:
     """Clients over HTTP leave such a tool out; who calls it nevertheless is answered."""
     schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "a b"}}}
 
     async def answer(params: Any, context: Context) -> Any:
         return {"content": [{"type": "text", "text": json.dumps(params["arguments"])}]}
 
-    part = Part("elsewhere")
-    await part.replace("tools", [forwarded_tool(ToolDescription("locate", schema), answer)])
+    part = Provider("elsewhere")
+    await part.replace("tools", [forwarded_entry(ToolDescription("locate", schema), answer)])
     registry = Registry("test")
     registry.mount(part)
     async with modern(registry) as client:
@@ -918,8 +911,8 @@ ALICE, BOB = ({"authorization": f"Bearer {token}"} for token in ("a", "b"))
 async def test_a_posted_cancellation_is_heeded(kind: Any, say: int) -> None:
     """As bridges send it that turn stdio into HTTP, and leave the request's connection open."""
     worker = Worker()
-    policy = HttpPolicy(tokens={"a": "alice"}, stateless=True)
-    async with hosting(worker.registry, policy) as host:
+    policy, sessions = HttpPolicy(tokens={"a": "alice"}), SessionOptions(stateless=True)
+    async with hosting(worker.registry, policy, sessions=sessions) as host:
         client = kind(host, headers=ALICE)
         response = client.begin_call("work", progress_meta(), say=say)
         await wait_all_tasks_blocked()

@@ -116,7 +116,7 @@ async def test_a_server_that_stops_answers_what_it_cuts_off() -> None:
         await trio.sleep_forever()
 
     begun = trio.Event()
-    options = {"limits": Limits(shutdown_grace=0, cancel_patience=1)}
+    options = {"limits": Limits(shutdown_grace=0, cancel_timeout=1)}
     async with served(registry_of(forever), **options) as server:
         async with trio.open_nursery() as nursery:
 

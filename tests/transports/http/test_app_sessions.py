@@ -21,7 +21,7 @@ from tests.transports.http.support import (
     legacy,
     progress_meta,
 )
-from trio_mcp import Context, HttpPolicy, Limits, Registry
+from trio_mcp import Context, HttpPolicy, Limits, Registry, SessionOptions
 
 TOKENS = HttpPolicy(tokens={"a-token": "alice", "b-token": "bob"})
 
@@ -61,7 +61,7 @@ async def test_every_client_gets_a_session(revision: str) -> None:
 @pytest.mark.requirement("F1")
 async def test_ids_cannot_be_guessed() -> None:
     """They have visible ASCII only, and far more bits than anybody could try."""
-    async with hosting(registry_of(echo), HttpPolicy(max_sessions=10)) as host:
+    async with hosting(registry_of(echo), sessions=SessionOptions(max_sessions=10)) as host:
         ids = set()
         for _ in range(200):
             client = await connected(host)
@@ -96,7 +96,7 @@ async def test_initializing_again_begins_another_session() -> None:
 
 @pytest.mark.requirement("F1")
 async def test_a_handshake_that_fails_begins_no_session() -> None:
-    async with hosting(registry_of(echo), HttpPolicy(max_sessions=1)) as host:
+    async with hosting(registry_of(echo), sessions=SessionOptions(max_sessions=1)) as host:
         client = await connected(host)
         for params in ({"protocolVersion": None}, {"protocolVersion": 5}):
             stranger = LegacyClient(host)
@@ -209,7 +209,7 @@ async def test_an_end_is_told_to_who_waits_for_an_answer() -> None:
 
 @pytest.mark.requirement("F2")
 async def test_a_session_that_nobody_uses_ends(autojump_clock: Any) -> None:
-    async with hosting(registry_of(echo), HttpPolicy(session_idle=100)) as host:
+    async with hosting(registry_of(echo), sessions=SessionOptions(session_idle=100)) as host:
         client, other = await connected(host), await connected(host)
         for _ in range(5):
             await trio.sleep(60)
@@ -226,8 +226,8 @@ async def test_a_session_that_nobody_uses_ends(autojump_clock: Any) -> None:
 async def test_a_session_is_in_use_while_somebody_waits(autojump_clock: Any, manner: str) -> None:
     """For a call, or at its stream; and for a while after that."""
     worker = Worker()
-    policy = HttpPolicy(session_idle=100)
-    async with hosting(worker.registry, policy, manner=manner) as host:
+    sessions = SessionOptions(session_idle=100)
+    async with hosting(worker.registry, sessions=sessions, manner=manner) as host:
         calling, listening = await connected(host), await connected(host)
         left = await connected(host)
         response = calling.begin_call("work_quietly")
@@ -257,7 +257,7 @@ async def test_a_session_is_in_use_while_somebody_waits(autojump_clock: Any, man
 
 @pytest.mark.requirement("F2")
 async def test_the_session_that_was_idle_for_longest_makes_room() -> None:
-    async with hosting(registry_of(echo), HttpPolicy(max_sessions=3)) as host:
+    async with hosting(registry_of(echo), sessions=SessionOptions(max_sessions=3)) as host:
         clients = [await connected(host) for _ in range(3)]
         assert await status_of(clients[0]) == 200
         newcomer = await connected(host)
@@ -290,7 +290,9 @@ async def of(host: Host, owner: str) -> LegacyClient:
 async def test_nobody_pushes_the_sessions_of_others_out(
     tokens: dict[str, str], one: str, other: str
 ) -> None:
-    async with hosting(registry_of(echo), HttpPolicy(max_sessions=4, tokens=tokens)) as host:
+    async with hosting(
+        registry_of(echo), HttpPolicy(tokens=tokens), sessions=SessionOptions(max_sessions=4)
+    ) as host:
         quiet = await of(host, one)
         many = [await of(host, other) for _ in range(20)]
         assert await status_of(quiet) == 200
@@ -305,8 +307,8 @@ async def test_nobody_pushes_the_sessions_of_others_out(
 
 @pytest.mark.requirement("F2")
 async def test_who_keeps_all_his_sessions_busy_gets_no_more_of_others() -> None:
-    policy = HttpPolicy(max_sessions=3, tokens={"a-token": "alice", "b-token": "bob"})
-    async with hosting(registry_of(echo), policy) as host:
+    policy = HttpPolicy(tokens={"a-token": "alice", "b-token": "bob"})
+    async with hosting(registry_of(echo), policy, sessions=SessionOptions(max_sessions=3)) as host:
         quiet = await of(host, "bob")
         streams = []
         for _ in range(2):
@@ -322,8 +324,8 @@ async def test_who_keeps_all_his_sessions_busy_gets_no_more_of_others() -> None:
 
 @pytest.mark.requirement("F2")
 async def test_nobody_keeps_others_out_with_sessions_that_are_all_busy() -> None:
-    policy = HttpPolicy(max_sessions=4, tokens={"a-token": "alice", "b-token": "bob"})
-    async with hosting(registry_of(echo), policy) as host:
+    policy = HttpPolicy(tokens={"a-token": "alice", "b-token": "bob"})
+    async with hosting(registry_of(echo), policy, sessions=SessionOptions(max_sessions=4)) as host:
         many = [await of(host, "alice") for _ in range(4)]
         streams, mine = [], []
         for each in many:
@@ -348,8 +350,8 @@ async def test_what_is_kept_for_all_sessions_is_bounded_and_shared() -> None:
         return "x" * size
 
     tokens = {"a-token": "alice", "b-token": "bob"}
-    policy = HttpPolicy(max_event_bytes=20_000, max_total_event_bytes=30_000, tokens=tokens)
-    async with hosting(registry_of(write), policy) as host:
+    sessions = SessionOptions(max_event_bytes=20_000, max_total_event_bytes=30_000)
+    async with hosting(registry_of(write), HttpPolicy(tokens=tokens), sessions=sessions) as host:
 
         async def written(client: LegacyClient) -> str:
             response = await client.begin_call("write", progress_meta(), size=9000).end()
@@ -374,7 +376,7 @@ async def test_what_is_kept_for_all_sessions_is_bounded_and_shared() -> None:
 @pytest.mark.requirement("F2")
 async def test_no_session_if_all_are_busy() -> None:
     worker = Worker()
-    async with hosting(worker.registry, HttpPolicy(max_sessions=2)) as host:
+    async with hosting(worker.registry, sessions=SessionOptions(max_sessions=2)) as host:
         clients = [await connected(host) for _ in range(2)]
         stream = clients[0].get()
         await stream.started()
@@ -394,7 +396,7 @@ async def test_no_session_if_all_are_busy() -> None:
 
 @pytest.mark.requirement("F2")
 async def test_many_clients_at_once_get_no_more_sessions_than_there_may_be() -> None:
-    async with hosting(registry_of(echo), HttpPolicy(max_sessions=5)) as host:
+    async with hosting(registry_of(echo), sessions=SessionOptions(max_sessions=5)) as host:
         async with trio.open_nursery() as nursery:
             for _ in range(50):
                 client = LegacyClient(host)
@@ -419,7 +421,7 @@ async def test_calls_that_were_left_alone_do_not_heap_up(manner: str) -> None:
         patient = client.begin_call("echo", text="x")
         cancelled = client.begin_call("echo", text="y")
         await wait_all_tasks_blocked()
-        id = max(client._methods)
+        id = max(client.methods)
         assert (await client.begin("ping").end()).status == 200, "others need no room"
         await client.notify("notifications/cancelled", {"requestId": id})
         assert await cancelled.messages() == []
@@ -456,8 +458,8 @@ async def test_answers_that_nobody_fetches_are_bounded(revision: str) -> None:
         await context.progress(1)
         return "x" * size
 
-    policy = HttpPolicy(max_events=10, max_event_bytes=10_000)
-    async with legacy(registry_of(write), policy, revision=revision) as client:
+    sessions = SessionOptions(max_events=10, max_event_bytes=10_000)
+    async with legacy(registry_of(write), sessions=sessions, revision=revision) as client:
         ids = []
         for _ in range(20):
             response = await client.begin_call("write", progress_meta(), size=1000).end()
@@ -506,8 +508,8 @@ async def test_events_can_be_kept_elsewhere() -> None:
         await context.progress(1)
         return "said"
 
-    policy = HttpPolicy(max_events=1, event_store=ledger)
-    async with legacy(registry_of(speak), policy) as client:
+    sessions = SessionOptions(max_events=1, event_store=ledger)
+    async with legacy(registry_of(speak), sessions=sessions) as client:
         response = await client.begin_call("speak", progress_meta()).end()
         told = await response.messages()
         again = await client.get(response.events[0].id).end()

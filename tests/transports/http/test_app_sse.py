@@ -33,6 +33,7 @@ from trio_mcp import (
     McpError,
     Registry,
     ServerState,
+    SessionOptions,
     ToolError,
     http_app,
 )
@@ -566,8 +567,8 @@ async def test_a_body_that_comes_in_pieces() -> None:
 
 @each_manner
 async def test_sessions_are_counted_with_the_others(manner: str) -> None:
-    policy = HttpPolicy(max_sessions=2)
-    async with serving(registry_of(echo), policy, manner=manner) as host:
+    sessions = SessionOptions(max_sessions=2)
+    async with serving(registry_of(echo), sessions=sessions, manner=manner) as host:
         first, second = SseClient(host), SseClient(host)
         await first.begin_session()
         idle = LegacyClient(host)
@@ -587,7 +588,7 @@ async def test_sessions_are_counted_with_the_others(manner: str) -> None:
 
 
 async def test_nobody_keeps_others_out_with_streams_that_are_all_open() -> None:
-    async with serving(registry_of(echo), HttpPolicy(max_sessions=3)) as host:
+    async with serving(registry_of(echo), sessions=SessionOptions(max_sessions=3)) as host:
         many = [SseClient(host) for _ in range(3)]
         for each in many:
             await each.begin_session()
@@ -709,6 +710,7 @@ async def test_a_post_that_waits_and_whose_client_leaves_is_not_delivered(manner
 async def test_thousands_of_posts_leave_nothing_behind() -> None:
     async with connected(registry_of(echo)) as client:
         client.judging = False
+        await client.call("echo", text="first")  # its task stands by for the next call
         before = trio.lowlevel.current_statistics().tasks_living
         for number in range(2000):
             assert text_of(await client.call("echo", text=f"{number}")) == f"{number}"
@@ -825,7 +827,7 @@ async def test_stop_does_not_wait_for_a_call_that_ignores_it(
             await stubborn.wait()
         return "late"
 
-    limits = Limits(shutdown_grace=5, cancel_patience=1)
+    limits = Limits(shutdown_grace=5, cancel_timeout=1)
     async with connected(registry_of(stay), limits=limits) as client:
         await client.tell(client.call_of("stay"))
         await wait_all_tasks_blocked()

@@ -19,7 +19,7 @@ import trio.testing
 from tests.support.tools import echo, registry_of, text_of
 from tests.transports.http.sockets import Served, served
 from tests.transports.http.support import Worker, event_of, progress_meta
-from trio_mcp import Context, HttpLimits, HttpPolicy, Limits, Registry
+from trio_mcp import Context, HttpLimits, HttpPolicy, Limits, Registry, SessionOptions
 
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
@@ -422,8 +422,10 @@ async def test_a_reader_of_a_session_that_stalls() -> None:
     """When its time is over the call goes on, since the client may come back."""
     flood = Flood()
     http_limits = HttpLimits(write_timeout=0.2)
-    policy = HttpPolicy(max_events=10)
-    async with attacked(registry_of(flood.flood), policy=policy, http_limits=http_limits) as server:
+    sessions = SessionOptions(max_events=10)
+    async with attacked(
+        registry_of(flood.flood), sessions=sessions, http_limits=http_limits
+    ) as server:
         async with server.connect() as wire:
             await server.initialize(wire)
             maker = server.legacy

@@ -9,7 +9,8 @@ import trio
 
 from tests.support.tools import echo, registry_of
 from tests.transports.http.support import hosting
-from trio_mcp import HttpPolicy, Icon, Registry, ResourceServer, ServerCard, connect, serve_http
+from trio_mcp import HttpPolicy, Icon, Registry, ServerCard, connect, serve_http
+from trio_mcp.auth import ResourceServer
 from trio_mcp.wire.revisions import ALL
 
 CARD = ServerCard(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trio_mcp import HttpPolicy
+from trio_mcp import SessionOptions
 from trio_mcp.transports.http.events import EventMemory, MemoryEventStore
 
 KIB = 1024
@@ -126,4 +126,4 @@ def test_many_short_events_take_no_more_memory_than_allowed() -> None:
 )
 def test_bounds_that_contradict_each_other_are_refused(options: dict) -> None:
     with pytest.raises(ValueError, match="event_bytes"):
-        HttpPolicy(**options)
+        SessionOptions(**options)

@@ -15,7 +15,15 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from trio.testing import wait_all_tasks_blocked
 
 from tests.transports.http.support import LegacyClient, hosting
-from trio_mcp import HttpOptions, HttpPolicy, Registry, ToolError, connect, serve_http
+from trio_mcp import (
+    HttpOptions,
+    HttpPolicy,
+    Registry,
+    SessionOptions,
+    ToolError,
+    connect,
+    serve_http,
+)
 from trio_mcp.transports.http.metrics import Metrics
 
 pytestmark = pytest.mark.requirement("G2")
@@ -94,7 +102,7 @@ async def test_calls_are_counted_and_measured_by_tool_and_outcome(era) -> None:
 def test_a_call_is_in_every_bucket_that_is_long_enough_for_it() -> None:
     metrics = Metrics()
     for seconds in (0.001, 0.002, 61.0):
-        call = SimpleNamespace(kind="Tool", handler=SimpleNamespace(name="buy"), outcome="ok")
+        call = SimpleNamespace(entry=SimpleNamespace(kind="tool", name="buy"), outcome="ok")
         metrics.ended(call, seconds)
     text = metrics.text().decode()
     for le, count in {"0.001": 1, "0.005": 2, "60.0": 2, "+Inf": 3}.items():
@@ -110,8 +118,8 @@ async def test_refused_calls_are_counted() -> None:
         return item
 
     registry.add_completion(["lamp"], prompt="order", argument="item")
-    policy = HttpPolicy(rate=0.001, burst=10, max_sessions=1)
-    async with hosting(registry, policy) as host:
+    policy, sessions = HttpPolicy(rate=0.001, burst=10), SessionOptions(max_sessions=1)
+    async with hosting(registry, policy, sessions=sessions) as host:
         client = LegacyClient(host, "2025-06-18")
         await client.initialize()
         await client.call("sell-secret")

@@ -53,7 +53,7 @@ def test_the_last_address_that_is_no_trusted_proxy_asks(peer, forwarded, client)
 )
 def test_an_ipv6_network_is_one_party(one, other, same) -> None:
     proxies = Proxies([])
-    assert (proxies.party_of(one, None) == proxies.party_of(other, None)) == same
+    assert (proxies.network_of(one, None) == proxies.network_of(other, None)) == same
 
 
 def test_a_unix_socket_can_be_trusted() -> None:

@@ -26,7 +26,8 @@ from tests.transports.http.test_shared_records import (
     protected_by,
     second_round,
 )
-from trio_mcp import DPoP, Registry
+from trio_mcp import Registry
+from trio_mcp.auth import DPoP
 
 pytestmark = pytest.mark.requirement("M5")
 

@@ -123,6 +123,7 @@ async def test_each_instance_counts_while_the_store_is_away(autojump_clock: Any)
         assert await served(those, 60) == 10
 
 
+@pytest.mark.long
 async def test_the_store_is_not_asked_about_each_request(autojump_clock: Any) -> None:
     store = Unsteady()
     async with fleet(echoing, HttpPolicy(rate=100, burst=100), store=store) as those:

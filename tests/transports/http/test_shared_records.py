@@ -16,15 +16,10 @@ from tests.store.redis_server import redis_server
 from tests.support.tools import echo, registry_of
 from tests.transports.http.fleet import Fleet, Unsteady, fleet
 from tests.transports.http.support import Host, ModernClient
-from trio_mcp import (
-    Context,
-    DPoP,
-    ExtensionRequest,
-    HttpPolicy,
-    Introspection,
-    Registry,
-    ServerExtension,
-)
+from trio_mcp import Context, HttpPolicy, Registry
+from trio_mcp.auth import DPoP, Introspection
+from trio_mcp.extending import ExtensionRequest, ServerExtension
+from trio_mcp.middleware import McpCall, McpRequest
 from trio_mcp.registry.sealing import Sealer
 from trio_mcp.store.opening import open_store
 
@@ -55,18 +50,18 @@ def logging_one() -> Registry:
     return registry
 
 
-async def pass_through(given: Any, call_next: Callable[[Any], Any]) -> Any:
+async def pass_through(given: McpRequest, call_next: Callable[[Any], Any]) -> Any:
     return await call_next(given)
 
 
 def sync_asking() -> Registry:
     """The middleware asks, and the tool itself has no context."""
 
-    async def asks(given: Any, call_next: Callable[[Any], Any]) -> Any:
+    async def asks(given: McpCall, call_next: Callable[[Any], Any]) -> Any:
         await given.context.elicit("why?", str)
         return await call_next(given)
 
-    registry = Registry("asking", state_keys=STATE_KEYS, call_middleware=[asks])
+    registry = Registry("asking", state_keys=STATE_KEYS, middleware=[asks])
 
     @registry.tool(name="ask")
     def plain(about: str = "") -> str:
@@ -261,7 +256,7 @@ async def test_one_instance_asks_about_a_token(autojump_clock: Any) -> None:
             assert (await call(host, "good")).status == 200
             await trio.sleep(10)
         assert len(issuer.asked) == 1
-        kept = {key: row.value for key, row in those.store._tables._entries.items()}
+        kept = {key: row.value for key, row in those.store.tables.entries.items()}
         [value] = [value for key, value in kept.items() if key.startswith("token-")]
         assert b"Alice" not in value
         assert "good" not in "".join(kept)
@@ -275,10 +270,10 @@ async def test_one_instance_asks_about_a_token(autojump_clock: Any) -> None:
 async def test_guesses_leave_nothing_in_the_store() -> None:
     issuer = opaque()
     async with fleet(echoing, protected_by(issuer, verifier=HOW)) as those:
-        before = set(those.store._tables._entries)
+        before = set(those.store.tables.entries)
         for number in range(20):
             assert (await call(those.hosts[0], f"guess-{number}")).status == 401
-        assert set(those.store._tables._entries) == before
+        assert set(those.store.tables.entries) == before
 
 
 async def test_what_is_in_the_store_is_no_answer_for_another_token() -> None:
@@ -286,7 +281,7 @@ async def test_what_is_in_the_store_is_no_answer_for_another_token() -> None:
     async with fleet(echoing, protected_by(issuer, verifier=HOW)) as those:
         await call(those.hosts[0], "mine")
         await call(those.hosts[0], "root")
-        entries = those.store._tables._entries
+        entries = those.store.tables.entries
         mine, root = (key for key in entries if key.startswith("token-"))
         entries[mine], entries[root] = entries[root], entries[mine]
         assert (await call(those.hosts[1], "mine")).status == 200

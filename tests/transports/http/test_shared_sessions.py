@@ -19,11 +19,12 @@ from tests.transports.http.support import (
     Worker,
     progress_meta,
 )
-from trio_mcp import Context, HttpPolicy, Registry, http_app
+from trio_mcp import Context, HttpPolicy, Registry, SessionOptions, http_app
+from trio_mcp.middleware import McpRequest
 from trio_mcp.store.changes import Change, Put
 from trio_mcp.store.errors import StoreUnavailable
 from trio_mcp.store.memory import MemoryStore
-from trio_mcp.transports.http.sharing.session import SharedSession
+from trio_mcp.transports.http.sharing import session
 
 pytestmark = pytest.mark.requirement("M3")
 
@@ -151,11 +152,6 @@ async def test_what_there_is_not_to_take_up() -> None:
             assert (await client.get(after=event).end()).status == 400
 
 
-class Unreachable(MemoryStore):
-    async def commit(self, *changes: Change) -> list[int]:
-        raise StoreUnavailable("it is away")
-
-
 async def test_a_stream_whose_instance_died_is_ended_with_an_error(
     autojump_clock: MockClock,
 ) -> None:
@@ -165,9 +161,7 @@ async def test_a_stream_whose_instance_died_is_ended_with_an_error(
         await client.initialize()
         _, last = await interrupted(client, worker)
         # Its sign is not renewed any more, as if killed.
-        dead = those.hosts[0].app._mcp._sessions._instance
-        assert last.startswith(dead.name)
-        dead.store = Unreachable()
+        those.views[0].is_cut_off = True
         stream = client.get(after=last)
         message = await stream.message()
         assert message["id"] == 2
@@ -338,7 +332,7 @@ async def test_subscriptions_at_two_instances_at_once_are_both_kept() -> None:
 
 
 async def test_a_session_lasts_as_long_as_it_is_used_anywhere(autojump_clock: MockClock) -> None:
-    async with fleet(echoing, HttpPolicy(session_idle=100)) as those:
+    async with fleet(echoing, sessions=SessionOptions(session_idle=100)) as those:
         client = those.client()
         await client.initialize()
         for _ in range(10):
@@ -379,10 +373,10 @@ async def test_a_store_that_loses_everything_loses_no_session_that_is_in_use() -
         for _ in range(2):
             await client.request("ping")
         await wait_all_tasks_blocked()
-        those.store._tables.__init__()
-        those.store._watches.tell_all()
+        those.store.tables.__init__()
+        those.store.watches.notify_all()
         await wait_all_tasks_blocked()
-        assert [key for key in those.store._tables._entries if "about" in key]
+        assert [key for key in those.store.tables.entries if "about" in key]
         for _ in range(4):
             assert (await client.begin("ping").end()).status == 200
 
@@ -394,7 +388,7 @@ async def test_a_store_that_loses_everything_gets_the_sessions_back(
     async with fleet(echoing) as those:
         client = those.client()
         await client.initialize()
-        those.store._tables.__init__()
+        those.store.tables.__init__()
         await trio.sleep(4)
         for _ in range(3):
             assert (await client.begin("ping").end()).status == 200
@@ -403,13 +397,13 @@ async def test_a_store_that_loses_everything_gets_the_sessions_back(
 async def test_an_end_is_answered_once_others_will_have_heard_of_it(
     monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
 ) -> None:
-    news, hear = trio.Event(), SharedSession._hear
+    news, follow = trio.Event(), session.follow
 
-    async def hear_late(shared: SharedSession, half: Any) -> None:
+    async def hear_late(*args: Any, **options: Any) -> None:
         await news.wait()
-        await hear(shared, half)
+        await follow(*args, **options)
 
-    monkeypatch.setattr(SharedSession, "_hear", hear_late)
+    monkeypatch.setattr(session, "follow", hear_late)
     answers = []
 
     async with fleet(echoing) as those, trio.open_nursery() as nursery:
@@ -453,10 +447,10 @@ async def test_a_session_that_was_ended_does_not_come_back(
 ) -> None:
     """Not by an instance that has not heard of its end, either."""
 
-    async def hear_nothing(*_: object) -> None:
+    async def hear_nothing(*_: Any, **__: Any) -> None:
         await trio.sleep_forever()
 
-    monkeypatch.setattr(SharedSession, "_hear", hear_nothing)
+    monkeypatch.setattr(session, "follow", hear_nothing)
     async with fleet(echoing) as those:
         one, deaf, other = (LegacyClient(host) for host in those.hosts)
         await one.initialize()
@@ -471,14 +465,16 @@ async def test_nobody_brings_a_session_back_after_its_end_may_have_been_forgotte
     autojump_clock: MockClock,
 ) -> None:
     store = Unsteady()
-    async with fleet(echoing, HttpPolicy(session_idle=100), size=1, store=store) as those:
+    async with fleet(
+        echoing, sessions=SessionOptions(session_idle=100), size=1, store=store
+    ) as those:
         client = those.client()
         await client.initialize()
         store.away = True
         for _ in range(3):
             await trio.sleep(60)
             assert (await client.begin("ping").end()).status == 200
-        store._tables.__init__()
+        store.tables.__init__()
         store.away = False
         await trio.sleep(20)
         assert (await client.begin("ping").end()).status == 404
@@ -487,7 +483,7 @@ async def test_nobody_brings_a_session_back_after_its_end_may_have_been_forgotte
 async def test_a_session_lasts_everywhere_as_long_as_somebody_listens(
     autojump_clock: MockClock,
 ) -> None:
-    async with fleet(echoing, HttpPolicy(session_idle=100)) as those:
+    async with fleet(echoing, sessions=SessionOptions(session_idle=100)) as those:
         client = those.client()
         await client.initialize()
         stream = client.get()
@@ -513,7 +509,7 @@ async def test_a_store_that_cannot_be_reached_is_a_503(monkeypatch: pytest.Monke
         assert 503 in statuses
 
 
-async def pass_on(request: Any, call_next: Any) -> Any:
+async def pass_on(request: McpRequest, call_next: Any) -> Any:
     return await call_next(request)
 
 
@@ -533,7 +529,7 @@ async def test_a_setting_that_the_others_cannot_be_told_of_is_refused(middleware
 
 async def test_nothing_is_left_in_the_store(autojump_clock: MockClock) -> None:
     worker = Worker()
-    async with fleet(lambda: worker.registry, HttpPolicy(session_idle=100)) as those:
+    async with fleet(lambda: worker.registry, sessions=SessionOptions(session_idle=100)) as those:
         for _ in range(20):
             client = those.client()
             await client.initialize()
@@ -541,9 +537,9 @@ async def test_nothing_is_left_in_the_store(autojump_clock: MockClock) -> None:
             await client.notify("notifications/cancelled", {"requestId": 2})
             await worker.until(0)
         store = those.store
-        assert store._tables._entries
+        assert store.tables.entries
     await trio.sleep(10_000)
     await store.commit()
     await store.commit()
-    assert not store._tables._entries
-    assert not store._tables._logs
+    assert not store.tables.entries
+    assert not store.tables.logs

@@ -16,8 +16,8 @@ from tests.support.tools import echo, registry_of, text_of
 from tests.transports.http.fleet import Fleet, Unsteady, fleet
 from tests.transports.http.support import Response, Worker
 from tests.transports.http.test_app_sse import ALICE, BOB, PATH, TOKENS, SseClient
-from tests.transports.http.test_shared_sessions import Unreachable
-from trio_mcp import Authorization, Context, HttpPolicy, Limits, Registry
+from trio_mcp import Context, HttpPolicy, Limits, Registry, SessionOptions
+from trio_mcp.auth import Authorization
 from trio_mcp.store.changes import Change, Delete
 from trio_mcp.store.errors import StoreUnavailable
 from trio_mcp.store.memory import MemoryStore
@@ -173,7 +173,7 @@ async def test_posts_that_wait_cost_nothing(mock_clock: MockClock) -> None:
             before = store.asked
             posts = stalled(client, number)
             await wait_all_tasks_blocked()
-            assert len([each for each in store._tables._entries if ":posts/" in each]) == 1
+            assert len([each for each in store.tables.entries if ":posts/" in each]) == 1
             client.stream.resume()
             for each in posts:
                 await each.end()
@@ -227,8 +227,7 @@ async def test_posts_for_an_instance_that_died(autojump_clock: MockClock) -> Non
         posts = stalled(client)
         last = (await waiting(posts))[-1]
         began = trio.current_time()
-        dead = those.hosts[0].app._mcp._sessions._instance
-        dead.store = Unreachable()  # no sign of life any more
+        those.views[0].is_cut_off = True  # no sign of life any more
         assert (await last.end()).status == 404
         assert trio.current_time() - began <= 20
         assert await status_of(client) == 404
@@ -254,11 +253,11 @@ async def test_a_store_that_loses_everything_hears_of_the_stream_again() -> None
     async with sharing(echoing, store=store) as those:
         client = await begun(those)
         await wait_all_tasks_blocked()
-        signs = {k: v for k, v in store._tables._entries.items() if k.startswith("instance-")}
-        store._tables.__init__()  # type: ignore[misc]
-        store._tables._entries |= signs
+        signs = {k: v for k, v in store.tables.entries.items() if k.startswith("instance-")}
+        store.tables.__init__()  # type: ignore[misc]
+        store.tables.entries |= signs
         assert await status_of(client) == 404
-        store._watches.tell_all()
+        store.watches.notify_all()
         await wait_all_tasks_blocked()
         assert (await client.request("ping"))["result"] == {}
 
@@ -268,7 +267,7 @@ async def test_a_store_that_loses_everything_hears_of_it_before_long(
 ) -> None:
     async with sharing(echoing) as those:
         client = await begun(those)
-        those.store._tables.__init__()
+        those.store.tables.__init__()
         await trio.sleep(4)
         assert (await client.request("ping"))["result"] == {}
 
@@ -303,7 +302,7 @@ async def test_a_message_is_taken_once_though_the_store_fails(autojump_clock: Mo
 
 async def test_a_stream_lasts_as_long_as_it_is_open(autojump_clock: MockClock) -> None:
     store = MemoryStore()
-    async with sharing(echoing, HttpPolicy(session_idle=100), store=store) as those:
+    async with sharing(echoing, sessions=SessionOptions(session_idle=100), store=store) as those:
         quiet, busy = await begun(those), await begun(those)
         for _ in range(100):
             await trio.sleep(7)
@@ -312,4 +311,4 @@ async def test_a_stream_lasts_as_long_as_it_is_open(autojump_clock: MockClock) -
         for each in (quiet, busy):
             each.stream.disconnect()
             await each.stream.end()
-        assert not [each for each in store._tables._entries if each.startswith("sse-")]
+        assert not [each for each in store.tables.entries if each.startswith("sse-")]

@@ -20,7 +20,9 @@ import trio
 
 from tests.support.client import MODERN, modern_meta
 from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, Server, run, running
-from trio_mcp import DPoP, Handlers, HttpPolicy, Registry, ResourceServer, connect, serve_http
+from trio_mcp import Handlers, HttpPolicy, Registry, connect, serve_http
+from trio_mcp.auth import DPoP, ResourceServer
+from trio_mcp.registry import catalogue_of
 from trio_mcp.registry.sealing import Sealer
 from trio_mcp.transports.http.workers.channel import Channel
 from trio_mcp.transports.http.workers.totals import Snapshot, add
@@ -300,8 +302,8 @@ def test_keys_of_the_program_stay_and_others_are_shared() -> None:
     sealed = {}
     for keys in (None, [key]):
         registry = Registry("shop", state_keys=keys)
-        registry.share_state_keys([shared])
-        sealed[keys is None] = registry.sealer.seal({}, "tools/call")
+        catalogue_of(registry).share_state_keys([shared])
+        sealed[keys is None] = catalogue_of(registry).sealer.seal({}, "tools/call")
     Sealer([shared]).open(sealed[True], "tools/call")
     Sealer([key]).open(sealed[False], "tools/call")
 

@@ -1,4 +1,4 @@
-"""One resource of those that a client may get into, and how far it has come."""
+"""The state of a client's access to one resource."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from trio_mcp.auth.urls import canonical, covers
 from trio_mcp.errors import AuthorizationError
 
 _NO_FOR: Final = 60.0
-"""Seconds for which a person is not asked again for what they have said no to."""
+"""Seconds for which a person is not asked again for scopes that they have denied."""
 
 
 @define(eq=False)
 class Access:
-    """One resource, and how far we have come with it.
+    """The state of our access to one resource.
 
     Attributes:
         url: The server that was asked for first.
-        login: What we have for it.
+        login: The credentials for it.
         server: Its authorization server, once that is known.
-        key: What tokens are bound to, if they are.
-        person: Who is asked, if anybody is.
+        key: The key that tokens are bound to, if they are bound.
+        person: The person who logs in, if there is one.
         answered_from: The address of the server, once it has answered.
     """
 
@@ -49,40 +49,33 @@ class Access:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Be the only one who gets in during the block, once those before have had their turn."""
+        """Wait for the other tasks that get a token, and be the only one during the block."""
         with self.person.awaited():
             async with self._lock:
                 yield
 
     def deny(self, scopes: tuple[str, ...], now: float) -> None:
-        """Note that a person has said no to scopes."""
         self._denied, self._denied_at = scopes, now
 
     def denied(self, now: float) -> tuple[str, ...]:
-        """The scopes to which they have said no a moment ago."""
+        """Return the scopes that they have denied within the last minute."""
         return self._denied if now < self._denied_at + _NO_FOR else ()
 
     @property
     def resource(self) -> str:
-        """What it is a way into."""
         return self.url if self.login is None else self.login.resource
 
     @property
     def token(self) -> Token | None:
-        """The token that is sent, if there is one."""
         return None if self.login is None else self.login.token
 
 
 def key_of(login: Login | None) -> DpopKey | None:
-    """The key that a login is bound to, if there is one.
-
-    Raises:
-        AuthorizationError: It cannot be read.
-    """
+    """Return the key that a login is bound to; raise `AuthorizationError` if it is damaged."""
     try:
         return DpopKey.load(login.dpop_key) if login and login.dpop_key else None
     except ValueError:
-        why = "the key that was kept with a login cannot be read; remove it and log in anew"
+        why = "the key that was kept with a login cannot be read; remove it and log in again"
         raise AuthorizationError(why) from None
 
 
@@ -90,7 +83,7 @@ T = TypeVar("T", Access, Login)
 
 
 def closest(known: Iterable[T], url: str) -> T | None:
-    """The resource that contains a URL, the narrowest of them, the latest of those."""
-    fitting = [each for each in known if covers(each.resource, url)]
+    """Return the narrowest resource that contains a URL, and of several the latest."""
+    fitting = [item for item in known if covers(item.resource, url)]
     fitting.reverse()  # of several that are as long, `max` takes the first
-    return max(fitting, key=lambda each: len(canonical(each.resource)), default=None)
+    return max(fitting, key=lambda item: len(canonical(item.resource)), default=None)

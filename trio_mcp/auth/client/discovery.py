@@ -1,10 +1,10 @@
-"""From a server that refuses us to the authorization server that can let us in."""
+"""Find the authorization server for a server that wants a token."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from attrs import frozen
 
@@ -38,13 +38,13 @@ Headers")."""
 
 @frozen(kw_only=True)
 class Discovered:
-    """Where to go.
+    """Where to get a token for a resource.
 
     Attributes:
-        resource: What a token is asked for.
+        resource: The resource that the token is for.
         server: The authorization server.
-        scopes: What the resource says that it needs, if it does.
-        wants_dpop: Whether it takes only tokens that are bound to a key.
+        scopes: The scopes that the resource needs, if it names any.
+        wants_dpop: Whether it accepts only tokens that are bound to a key.
     """
 
     resource: str
@@ -61,8 +61,8 @@ async def discover(
     Args:
         fetching: How metadata is fetched.
         url: The server's URL.
-        challenge: What it said.
-        issuer: The one to go to where it names several; by default the first.
+        challenge: Its challenge.
+        issuer: The one to choose if it names several; by default the first.
 
     Raises:
         AuthorizationError: There is none, or it must not be used.
@@ -99,7 +99,7 @@ def _chosen(issuers: Sequence[str], wanted: str | None) -> str:
 
 
 def elsewhere(wanted: str, named: str) -> str:
-    """Say that a server is with another authorization server than it should be."""
+    """Say that a server names another authorization server than it should."""
     why = f"the server is no longer with the issuer {wanted}, but with {origin(named)}"
     return f"{why}: what was given for the one is no good for the other"
 
@@ -107,7 +107,7 @@ def elsewhere(wanted: str, named: str) -> str:
 async def _resource_metadata(
     fetching: Fetching, url: str, named: str | None
 ) -> ResourceMetadata | None:
-    """The resource's metadata; `None` if there is none in any of the places."""
+    """Fetch the resource's metadata; return `None` if it is in none of the places."""
     if named is not None:
         fetched = await fetching.get(named, near=url)
         if fetched.status != HTTPStatus.OK:
@@ -128,12 +128,12 @@ def _resource(fetched: Fetched) -> ResourceMetadata:
 async def server_metadata(
     fetching: Fetching, issuer: str, *, near: str, is_legacy: bool = False
 ) -> ServerMetadata:
-    """Fetch what an authorization server says about itself.
+    """Fetch the metadata of an authorization server.
 
     Args:
         fetching: How it is fetched.
-        issuer: Who it is.
-        near: On whose word we ask there.
+        issuer: Its identifier.
+        near: The server that sends us there.
         is_legacy: Whether it may be a server of 2025-03-26, whose endpoints are known without.
 
     Raises:
@@ -144,7 +144,8 @@ async def server_metadata(
         for place in server_metadata_urls(issuer):
             fetched = await fetching.get(place, near=near, headers=_VERSION)
             if _is_there(fetched, place):
-                metadata = _server(fetched.document, origin(issuer))
+                what = f"the metadata of {origin(issuer)}"
+                metadata = read(ServerMetadata, fetched.document, what)
                 check_server(metadata, issuer)
                 return metadata
     except (BadUrl, DocumentError) as error:
@@ -154,12 +155,8 @@ async def server_metadata(
     raise AuthorizationError(f"{origin(issuer)} has no metadata of an authorization server")
 
 
-def _server(document: Any, where: str) -> ServerMetadata:
-    return read(ServerMetadata, document, f"the metadata of {where}")
-
-
 def _is_there(fetched: Fetched, url: str) -> bool:
-    """Whether a document is in a place. A server that fails is no server that has none."""
+    """Whether a document was found. A server that fails may have it all the same."""
     if fetched.status == HTTPStatus.OK:
         return True
     if 400 <= fetched.status < 500:
@@ -168,9 +165,9 @@ def _is_there(fetched: Fetched, url: str) -> bool:
 
 
 def fallback_metadata(url: str) -> ServerMetadata:
-    """The authorization server that a server of 2025-03-26 is itself, without any metadata.
+    """Make the metadata of a server of 2025-03-26 that is its own authorization server.
 
-    That revision fixes its endpoints, and that it knows S256.
+    That revision fixes its endpoints, and that it supports S256.
     """
     root = origin(url)
     return ServerMetadata(
@@ -183,11 +180,7 @@ def fallback_metadata(url: str) -> ServerMetadata:
 
 
 def check_resource(resource: str, url: str) -> None:
-    """Refuse metadata of another resource, whose tokens would be stolen by this one.
-
-    Raises:
-        DocumentError: The resource is not the server at the URL.
-    """
+    """Raise `DocumentError` for metadata of another resource, whose tokens would be stolen."""
     parsed(resource, "the resource in the server's metadata")
     if not covers(resource, url):
         raise DocumentError(
@@ -196,7 +189,7 @@ def check_resource(resource: str, url: str) -> None:
 
 
 def check_server(metadata: ServerMetadata, issuer: str) -> None:
-    """Refuse metadata that speaks for another authorization server, or leads off the secure way.
+    """Refuse metadata of another authorization server, or with insecure endpoints.
 
     Raises:
         DocumentError: Its issuer is not identical to the one that was asked for.

@@ -1,4 +1,4 @@
-"""Proofs that the sender of a token has its key (RFC 9449), as a client makes them."""
+"""Make proofs that the sender of a token has its key (DPoP, RFC 9449)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_NONCE: Final = 1024
 
 @define(eq=False)
 class DpopKey:
-    """A key, and the nonces that servers want to see in its proofs.
+    """A key, and the nonces that servers want in its proofs.
 
     Example:
         >>> key = DpopKey()
@@ -34,11 +34,7 @@ class DpopKey:
 
     @classmethod
     def load(cls, key: dict[str, Any]) -> DpopKey:
-        """Take a key out of a store.
-
-        Raises:
-            ValueError: It is none.
-        """
+        """Load a key as `dump` wrote it; raise `ValueError` if it is none."""
         try:
             loaded = ECKey.import_key(key)
             usable = loaded.is_private and loaded.curve_name == "P-256"
@@ -49,7 +45,7 @@ class DpopKey:
         return cls(loaded)
 
     def dump(self) -> dict[str, Any]:
-        """The key for a store, with its private part."""
+        """Return the private key as a JWK, for a store."""
         return self._key.as_dict(private=True)
 
     def proof(self, method: str, url: str, token: str | None = None) -> str:
@@ -57,8 +53,8 @@ class DpopKey:
 
         Args:
             method: The request's method.
-            url: Its URL. Query and fragment are no part of the proof.
-            token: The access token that goes with it; `None` where one is asked for.
+            url: Its URL. Query and fragment are not part of the proof.
+            token: The access token beside it; `None` in a request for one.
         """
         claims: dict[str, Any] = {
             "jti": secrets.token_urlsafe(16),
@@ -75,7 +71,7 @@ class DpopKey:
         return jwt.encode(header, claims, self._key, [ALGORITHM])
 
     def note_nonce(self, url: str, nonce: str | None) -> bool:
-        """Take the nonce that a server sent, and tell whether it is another one than before."""
+        """Keep the nonce that a server sent, and return whether it is a new one."""
         where = origin(url)
         if not nonce or len(nonce) > _MOST_NONCE or self._nonces.get(where) == nonce:
             return False

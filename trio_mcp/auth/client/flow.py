@@ -1,10 +1,10 @@
-"""What every way of getting in has in common: when to go, and what to send.
+"""What all ways to get a token have in common: when to get one, and what to send.
 
-An `AuthorizationFlow` is an `httpx2.Auth`: it puts a token on each request, and where the server
-refuses, it gets another and sends the request again. Whoever finds that a token is wanted takes
-the resource's lock and gets it, in its own task; all others wait for the lock, and find the token
-there. If that one is cancelled, the next takes its place; if it fails, those who waited fail with
-it, so that a person is not asked once for each of them.
+An `AuthorizationFlow` is an `httpx2.Auth`: it puts a token on each request, and if the server
+refuses it, gets another and sends the request again. The first task that needs a token takes the
+resource's lock and gets it; all others wait for the lock, and then have the token. If the first is
+cancelled, the next takes its place; if it fails, those that waited fail with it, so that a person
+is not asked once for each of them.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from trio_mcp.auth.urls import origin
 from trio_mcp.background import background_task
 from trio_mcp.errors import AuthorizationError
 
-_MOST_ENTRIES: Final = 3
-"""How often one request may make us get in: the first time, and as scopes turn out to lack."""
+MAX_LOGINS: Final = 3
+"""Logins for one request: the first one, and as scopes turn out to be missing."""
 _MOST_SENDS: Final = 8
-"""How often it is sent, if others change the token under it."""
+"""Times that one request is sent, if other tasks change the token meanwhile."""
 _GRACE: Final = 2.0
-"""Seconds that an authorization server still has to give a token when nobody waits any more."""
+"""Seconds that an authorization server still has to give a token after all tasks were cancelled."""
 _MOST_SCOPE_CHARS: Final = 4096
-"""Of all scopes together, which have to fit into a URL."""
+"""Characters of all scopes together, which have to fit into a URL."""
 _SPENT: Final = ("invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope")
-"""How a refresh is refused for good."""
+"""The errors by which a refresh is refused for good."""
 
 
 @define(eq=False, kw_only=True, slots=False)
 class AuthorizationFlow(httpx2.Auth, ABC):
-    """A way of getting in: what its kinds have in common.
+    """A way to get tokens, which subclasses complete.
 
     Args:
-        scopes: What to ask for besides what the server says that it needs; `None` to ask for
-            what the server says, and nothing else.
-        issuer: The authorization server that this is meant for. If the server turns to another,
-            that is refused.
+        scopes: Scopes to ask for besides those that the server needs; `None` to ask for what the
+            server says, and nothing else.
+        issuer: The authorization server that this is for. If the server names another, that is
+            refused.
         store: Where tokens are kept; by default in memory.
-        dpop: Whether tokens are bound to a key (RFC 9449); by default where the server wants it.
+        dpop: Whether tokens are bound to a key (RFC 9449); by default if the server wants it.
         fetching: How authorization servers are reached.
     """
 
@@ -69,35 +69,33 @@ class AuthorizationFlow(httpx2.Auth, ABC):
     _accesses: list[Access] = field(factory=list, init=False, repr=False)
     _opening: trio.Lock = field(factory=trio.Lock, init=False, repr=False)
 
-    # -- what its kinds decide ---------------------------------------------------------------------
+    # -- what subclasses decide --------------------------------------------------------------------
 
     @abstractmethod
     async def _grant(
         self, found: Discovered, asked: tuple[str, ...], access: Access
     ) -> tuple[ClientRegistration | None, Form]:
-        """Get what a token is given for, and tell who is to ask for it."""
+        """Return the client and the form of the request for a token."""
 
     @abstractmethod
     def _is_ours(self, login: Login) -> bool:
-        """Whether what is kept was got in this way."""
+        """Whether a login in the store was got in this way."""
 
     @property
     @abstractmethod
     def _is_arranged(self) -> bool:
-        """Whether who we are was arranged with one authorization server, and is for no other."""
+        """Whether our credentials are for one authorization server only."""
 
     def _signer(self) -> Signer | None:
-        """What signs who we are, if anything does."""
         return None
 
     def _with_defaults(self, scopes: tuple[str, ...], server: ServerMetadata) -> tuple[str, ...]:
-        """Add the scopes that this kind always wants."""
+        """Add the scopes that this way always wants."""
         return scopes
 
     # -- requests ----------------------------------------------------------------------------------
 
     def sync_auth_flow(self, request: httpx2.Request) -> Any:
-        """Refuse: this is for programs on Trio."""
         raise RuntimeError(f"{type(self).__name__} needs httpx2.AsyncClient, on Trio")
 
     async def async_auth_flow(
@@ -105,10 +103,10 @@ class AuthorizationFlow(httpx2.Auth, ABC):
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request with a token, and again with another as long as that may help.
 
-        Raises:
-            AuthorizationError: There was no getting in.
+        If the server still refuses in the end, that is the response, unless scopes are missing.
 
-        What the server still refuses in the end is the response, unless it is for lack of scopes.
+        Raises:
+            AuthorizationError: There was no token to be had, or none with the scopes.
         """
         url = url_of(request)
         access = await self._access_to(url)
@@ -123,7 +121,7 @@ class AuthorizationFlow(httpx2.Auth, ABC):
             challenge = challenge_of(response)
             if challenge is None:
                 return
-            if challenge.error == USE_NONCE and is_new and nonces < _MOST_ENTRIES:
+            if challenge.error == USE_NONCE and is_new and nonces < MAX_LOGINS:
                 nonces += 1
                 await drain(response)
                 continue
@@ -138,34 +136,37 @@ class AuthorizationFlow(httpx2.Auth, ABC):
     def _may_help(
         self, access: Access, token: Token | None, challenge: Challenge, entries: int
     ) -> bool:
-        """Whether getting in (again) may change a server's mind."""
-        if entries >= _MOST_ENTRIES:
+        """Whether another token may change the server's answer."""
+        if entries >= MAX_LOGINS:
             return False
         if challenge.error != INSUFFICIENT_SCOPE or token is None:
             return True
-        # What was asked for already, and was not given, will not be given the next time either; and
-        # a person who has just said no is not asked again by the next call.
+        # Scopes that were asked for and not given will not be given the next time either; and a
+        # person who has just denied them is not asked again by the next call.
         asked = access.login.scopes if access.login is not None else ()
         return not set(challenge.scopes) <= {*asked, *access.denied(trio.current_time())}
 
     async def _access_to(self, url: str) -> Access:
-        """Find what we have for a server: here, in the store, or nothing yet."""
+        """Find the state of our access to a server: in memory, in the store, or a new one."""
         async with self._opening:
             known = closest(self._accesses, url)
             if known is None:
-                logins = [each for each in await self.store.load() if self._may_use(each)]
-                login = closest(logins, url)
+                login = closest(await self._usable_logins(), url)
                 known = Access(url, login, key=key_of(login))
                 self._accesses.append(known)
             return known
 
-    def _may_use(self, login: Login) -> bool:
-        return self._is_ours(login) and self.issuer in (None, login.issuer)
+    async def _usable_logins(self) -> list[Login]:
+        return [
+            login
+            for login in await self.store.load()
+            if self._is_ours(login) and self.issuer in (None, login.issuer)
+        ]
 
     # -- tokens ------------------------------------------------------------------------------------
 
     async def _ready(self, access: Access) -> Token | None:
-        """The token to send, renewed if it is about to end."""
+        """Return the token to send, renewed if it is about to expire."""
         token = access.token
         if token is None or token.is_good(time.time()):
             return token
@@ -180,11 +181,7 @@ class AuthorizationFlow(httpx2.Auth, ABC):
     async def _renewed(
         self, access: Access, used: Token | None, challenge: Challenge
     ) -> Token | None:
-        """Get a token in place of the one that was refused, unless another has done that.
-
-        Raises:
-            AuthorizationError: There was no getting in.
-        """
+        """Get a token in place of the one that was refused, unless another task has done that."""
         failures = access.failures
         async with access.turn():
             if access.failures != failures and access.failure is not None:
@@ -193,7 +190,7 @@ class AuthorizationFlow(httpx2.Auth, ABC):
             if access.token is not None and access.token is not used:
                 return access.token
             try:
-                return await self._enter(access, challenge)
+                return await self._log_in_for(access, challenge)
             except AuthorizationError as error:
                 access.failures += 1
                 access.failure = error
@@ -201,13 +198,13 @@ class AuthorizationFlow(httpx2.Auth, ABC):
                     access.deny(challenge.scopes, trio.current_time())
                 raise
 
-    async def _enter(self, access: Access, challenge: Challenge) -> Token:
-        """Get in, by the refresh token if that will do."""
+    async def _log_in_for(self, access: Access, challenge: Challenge) -> Token:
+        """Get a token, by the refresh token if that will do."""
         found = await self._discovered(access, challenge)
         access.server = found.server
         login = access.login
         if login is not None and login.issuer != found.server.issuer:
-            login = access.login = access.key = None  # nothing of it is for another's eyes
+            login = access.login = access.key = None  # they are for that issuer only
         lacks_scopes = challenge.error == INSUFFICIENT_SCOPE
         spare = access.token.refresh_token if access.token is not None else None
         if spare is not None and not lacks_scopes:
@@ -237,14 +234,14 @@ class AuthorizationFlow(httpx2.Auth, ABC):
         return token
 
     async def _discovered(self, access: Access, challenge: Challenge) -> Discovered:
-        """Find the authorization server, which must be the one that we are arranged with.
+        """Find the authorization server, which must be the one that our credentials are for.
 
-        What was arranged with one is kept from all others: a password, a key, or the word of an
-        enterprise must not go wherever a server points. If the user has not said which one it is,
-        it is the first one, as long as that is remembered.
+        Credentials for one are kept from all others: a secret, a key, or an enterprise's assertion
+        must not go wherever a server points. If the user has not said which one it is, it is the
+        first one, as long as that is remembered.
         """
         if self._is_arranged and self._bound_to is None:
-            kept = [each for each in await self.store.load() if self._may_use(each)]
+            kept = await self._usable_logins()
             self._bound_to = self._bound_to or (kept[-1].issuer if kept else None)
         found = await discover(
             self._reaching(access), access.url, challenge, self.issuer or self._bound_to
@@ -258,12 +255,13 @@ class AuthorizationFlow(httpx2.Auth, ABC):
     def _asked(
         self, login: Login | None, challenge: Challenge, found: Discovered
     ) -> tuple[str, ...]:
-        """What to ask for ("Scope Selection Strategy", "Step-Up Authorization Flow")."""
+        """Choose the scopes ("Scope Selection Strategy", "Step-Up Authorization Flow")."""
         needed = challenge.scopes or (found.scopes or () if self.scopes is None else ())
         before = login.scopes if login is not None else ()
-        asked = self._with_defaults(_union(before, needed, self.scopes or ()), found.server)
-        # A name with a space in it would be two, of which nobody has heard.
-        if not all(is_scope(each) for each in asked):
+        union = tuple(dict.fromkeys((*before, *needed, *(self.scopes or ()))))
+        asked = self._with_defaults(union, found.server)
+        # A name with a space in it would be read as two.
+        if not all(map(is_scope, asked)):
             raise AuthorizationError("the server names a scope that cannot be asked for")
         if sum(map(len, asked)) > _MOST_SCOPE_CHARS:
             raise AuthorizationError(f"the server wants scopes of over {_MOST_SCOPE_CHARS} chars")
@@ -276,18 +274,15 @@ class AuthorizationFlow(httpx2.Auth, ABC):
         return found.wants_dpop and ALGORITHM in supported
 
     async def _refreshed(self, access: Access) -> Token | None:
-        """Renew a token by its refresh token; `None` if that is spent.
-
-        Raises:
-            AuthorizationError: The authorization server could not be asked.
-        """
+        """Renew a token by its refresh token; return `None` if that is spent."""
         endpoint = await self._endpoint(access)
         async with self.store.locked():
             login = access.login
             assert login is not None
-            kept = next((each for each in await self.store.load() if each.key == login.key), login)
+            logins = await self.store.load()
+            kept = next((other for other in logins if other.key == login.key), login)
             if kept.token is not None and kept.token != login.token:
-                access.login = kept  # another process has been there
+                access.login = kept  # another process has renewed it
                 if kept.token.is_good(time.time()):
                     return kept.token
                 login = kept
@@ -298,7 +293,7 @@ class AuthorizationFlow(httpx2.Auth, ABC):
                 if error.error not in _SPENT:
                     raise
                 access.login = evolve(login, token=None)
-                if error.error == "invalid_client":  # the server has forgotten who we are
+                if error.error == "invalid_client":  # the server has forgotten our registration
                     access.login = None
                     await self.store.remove(login)
                 return None
@@ -321,7 +316,6 @@ class AuthorizationFlow(httpx2.Auth, ABC):
         return token
 
     async def _endpoint(self, access: Access) -> TokenEndpoint:
-        """Where the tokens of a resource come from."""
         if access.server is None:
             assert access.login is not None
             issuer = access.login.issuer
@@ -332,7 +326,6 @@ class AuthorizationFlow(httpx2.Auth, ABC):
         return self._endpoint_of(access.server, access)
 
     def _reaching(self, access: Access) -> Fetching:
-        """How the authorization servers are reached that a resource may send us to."""
         return evolve(self.fetching, answered_from=access.answered_from)
 
     def _endpoint_of(self, server: ServerMetadata, access: Access) -> TokenEndpoint:
@@ -349,8 +342,8 @@ class AuthorizationFlow(httpx2.Auth, ABC):
 async def _finished() -> AsyncIterator[None]:
     """Let the block go on for a little when it is cancelled, and then raise.
 
-    A code, or a refresh token that rotates, is spent when the authorization server sees it. If the
-    answer were given up then, all who wait would be left with nothing, and the person asked again.
+    A code, or a refresh token that rotates, is spent when the authorization server sees it. Without
+    its answer, all tasks that wait would have nothing, and the person would be asked again.
     """
     shield = trio.CancelScope(shield=True)
 
@@ -369,21 +362,13 @@ async def _finished() -> AsyncIterator[None]:
 
 
 def _check_scopes(access: Access, token: Token | None, challenge: Challenge) -> None:
-    """Say for lack of which scopes a server refuses, however often we get in.
-
-    Raises:
-        AuthorizationError: It does.
-    """
+    """Raise `AuthorizationError` if scopes are missing that we could not get."""
     if challenge.error != INSUFFICIENT_SCOPE or token is None:
         return
     named = redacted(" ".join(challenge.scopes), {"": token.access_token})
     needs = f"the scopes {named}" if named else "more scopes, but does not say which"
     why = "no login has given a token with them"
     raise AuthorizationError(f"{origin(access.url)} needs {needs}: {why}", INSUFFICIENT_SCOPE)
-
-
-def _union(*scopes: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each for some in scopes for each in some))
 
 
 def _is_over(token: Token) -> bool:

@@ -1,4 +1,4 @@
-"""Getting in without a person who is asked: as a program, as a workload, or by an enterprise."""
+"""Get tokens without a person: as a program, as a workload, or by an enterprise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trio_mcp.auth.client.token_endpoint import (
 from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
 from trio_mcp.auth.urls import BadUrl, origin, parsed
 from trio_mcp.errors import AuthorizationError
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 
 _ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
 ID_TOKEN: Final = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105
@@ -32,7 +32,7 @@ Assertion = Callable[[str], Awaitable[str]]
 
 @define(eq=False, kw_only=True, slots=False)
 class _Machine(AuthorizationFlow):
-    """A way in by one request for a token."""
+    """A way to get a token by one request."""
 
     def _client(self) -> ClientRegistration | None:
         raise NotImplementedError
@@ -53,28 +53,28 @@ def _form(grant_type: str, asked: tuple[str, ...], **more: str) -> Form:
     return {"grant_type": grant_type, **more, **scope}
 
 
-@public
+@public_in("trio_mcp.auth")
 @define(eq=False, kw_only=True, slots=False)
 class ClientCredentials(_Machine):
-    """Gets in as a program that is known to the authorization server.
+    """Gets tokens as a program that is registered with the authorization server.
 
     Args:
-        client_id: Who we are there.
-        client_secret: Our password there.
-        private_key: What we sign with that it is us, in place of a password: a key in PEM.
-        algorithm: How we sign; by default `ES256`, `RS256` or `Ed25519`, as the key is.
-        key_id: What the key is called there, if it has a name.
-        scopes: What to ask for besides what the server says that it needs.
+        client_id: Our client id.
+        client_secret: Our client secret.
+        private_key: A key in PEM that signs client assertions, in place of a secret.
+        algorithm: How it signs; by default `ES256`, `RS256` or `Ed25519`, as the key is.
+        key_id: The id of the key at the authorization server, if it has one.
+        scopes: Scopes to ask for besides those that the server needs.
         issuer: The authorization server that knows us. Without it, the first one that a server
-            names is taken for it, as long as `store` keeps its tokens, and shown the password:
-            better give it.
+            names is taken for it, as long as `store` keeps its tokens, and gets the secret: better
+            give it.
         store: Where tokens are kept; by default in memory.
-        dpop: Whether tokens are bound to a key; by default where the server wants it.
+        dpop: Whether tokens are bound to a key; by default if the server wants it.
         fetching: How authorization servers are reached.
 
     Raises:
-        ValueError: There is neither a password nor a key, or both, or the key cannot sign.
-        AuthorizationError: From each request: there was no getting in.
+        ValueError: There is neither a secret nor a key, or both, or the key cannot sign.
+        AuthorizationError: From each request: there was no token to be had.
 
     Example:
         >>> ClientCredentials(client_id="nightly", client_secret="hunter2")
@@ -89,7 +89,6 @@ class ClientCredentials(_Machine):
     _sign: Signer | None = field(default=None, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        """Take the key."""
         if (self.client_secret is None) == (self.private_key is None):
             raise ValueError("ClientCredentials: give a client_secret or a private_key")
         if self.private_key is not None:
@@ -107,23 +106,23 @@ class ClientCredentials(_Machine):
         return self._client(), _form("client_credentials", asked)
 
 
-@public
+@public_in("trio_mcp.auth")
 @define(eq=False, kw_only=True, slots=False)
 class WorkloadIdentity(_Machine):
-    """Gets in by what the platform says that this program is (RFC 7523, section 2.1).
+    """Gets tokens by the identity that the platform gives this program (RFC 7523, section 2.1).
 
     Args:
-        assertion: Gets a token of the platform's for the authorization server with the issuer
-            that it is called with: from a file, or from a service of the platform.
-        client_id: Who we are to the authorization server, if it wants to know.
-        scopes: What to ask for besides what the server says that it needs.
+        assertion: Called with an issuer; gets the platform's token for that authorization server,
+            from a file or from a service of the platform.
+        client_id: Our client id, if the authorization server wants one.
+        scopes: Scopes to ask for besides those that the server needs.
         issuer: The authorization server that trusts the platform.
         store: Where tokens are kept; by default in memory.
-        dpop: Whether tokens are bound to a key; by default where the server wants it.
+        dpop: Whether tokens are bound to a key; by default if the server wants it.
         fetching: How authorization servers are reached.
 
     Raises:
-        AuthorizationError: From each request: there was no getting in. It is not tried again.
+        AuthorizationError: From each request: there was no token to be had. There is no retry.
     """
 
     assertion: Assertion = field(repr=False)
@@ -139,28 +138,28 @@ class WorkloadIdentity(_Machine):
         return self._client(), _form(JWT_BEARER, asked, assertion=assertion)
 
 
-@public
+@public_in("trio_mcp.auth")
 @define(eq=False, kw_only=True, slots=False)
 class EnterpriseManaged(_Machine):
-    """Gets in by the word of an enterprise's identity provider, where the person is logged in.
+    """Gets tokens through an enterprise's identity provider, where the person is logged in.
 
     Args:
         identity: Gets what the provider gave when the person logged in: an ID token.
         token_endpoint: Where the provider exchanges it (RFC 8693).
-        idp_client_id: Who we are to the provider.
-        idp_client_secret: Our password there, if there is one.
-        client_id: Who we are to the server's authorization server.
-        client_secret: Our password there, if there is one.
-        identity_type: What `identity` gets: the type of an ID token, by default.
-        scopes: What to ask for besides what the server says that it needs.
+        idp_client_id: Our client id at the provider.
+        idp_client_secret: Our client secret there, if there is one.
+        client_id: Our client id at the server's authorization server.
+        client_secret: Our client secret there, if there is one.
+        identity_type: The type of what `identity` gets; by default that of an ID token.
+        scopes: Scopes to ask for besides those that the server needs.
         issuer: The server's authorization server.
         store: Where tokens are kept; by default in memory.
-        dpop: Whether tokens are bound to a key; by default where the server wants it.
+        dpop: Whether tokens are bound to a key; by default if the server wants it.
         fetching: How authorization servers are reached.
 
     Raises:
         ValueError: `token_endpoint` is no URL for secrets.
-        AuthorizationError: From each request: there was no getting in.
+        AuthorizationError: From each request: there was no token to be had.
     """
 
     identity: Callable[[], Awaitable[str]] = field(repr=False)
@@ -172,7 +171,6 @@ class EnterpriseManaged(_Machine):
     identity_type: str = ID_TOKEN
 
     def __attrs_post_init__(self) -> None:
-        """Check where secrets will go."""
         try:
             parsed(self.token_endpoint, "token_endpoint")
         except BadUrl as error:
@@ -188,12 +186,12 @@ class EnterpriseManaged(_Machine):
         return ClientRegistration(client_id=self.client_id, client_secret=self.client_secret)
 
     async def _assertion(self, found: Discovered, asked: tuple[str, ...]) -> str:
-        """Have the provider say, to the authorization server, who the person is."""
+        """Exchange the identity for an assertion to the server's authorization server."""
         where = origin(self.token_endpoint)
         provider = TokenEndpoint(
             metadata=ServerMetadata(issuer=where, token_endpoint=self.token_endpoint),
             fetching=self.fetching,
-            near=None,  # the user's own word
+            near=None,  # the user named it
         )
         form = _form(
             TOKEN_EXCHANGE,

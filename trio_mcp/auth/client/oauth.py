@@ -1,4 +1,4 @@
-"""Getting in as a person, who says yes in a browser (OAuth 2.1, authorization code with PKCE)."""
+"""Log in as a person, in a browser (OAuth 2.1, authorization code with PKCE)."""
 
 from __future__ import annotations
 
@@ -22,19 +22,16 @@ from trio_mcp.auth.client.token_endpoint import Form, redacted
 from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
 from trio_mcp.auth.urls import origin
 from trio_mcp.errors import AuthorizationError, LoginRequired
-from trio_mcp.public import public
+from trio_mcp.public import public_in
+from trio_mcp.threads import in_thread
 
 _OFFLINE: Final = "offline_access"
 
 
-@public
+@public_in("trio_mcp.auth")
 async def open_in_browser(url: str) -> None:
-    """Open a page in the person's browser, or say on stderr where to go if there is none.
-
-    Args:
-        url: The page.
-    """
-    opened = await trio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
+    """Open a page in the person's browser, or print its URL on stderr if there is none."""
+    opened = await in_thread(webbrowser.open, url)
     if not opened:
         print(f"To log in, open this page:\n\n    {url}\n", file=sys.stderr, flush=True)
 
@@ -44,39 +41,39 @@ def _is_document(_: object, __: Attribute[Any], url: str | None) -> None:
         check_document_url(url)
 
 
-@public
+@public_in("trio_mcp.auth")
 @define(eq=False, kw_only=True, slots=False)
 class OAuth(AuthorizationFlow):
-    """Gets in as a person, who is asked in a browser.
+    """Logs in as a person, in a browser.
 
-    The way is found by what the server says (revision 2026-07-28, "Authorization"). All calls
-    that need a token wait for one login, and go on after it.
+    The authorization server is found from what the server says (revision 2026-07-28,
+    "Authorization"). All calls that need a token wait for one login, and go on after it.
 
     Args:
-        client_id: Who we are to the authorization server, if that was arranged with it.
-        client_secret: The password that goes with it, if there is one.
-        client_metadata_url: The URL of a document that says who we are, for authorization
-            servers that take it (Client ID Metadata Documents). Without both, or where they are
-            not taken, we register.
-        client_name: What an authorization server that we register with may call us.
-        open_browser: Shows a page to the person; `None` if there is nobody to show it to.
-        redirect_port: The port on this machine where the browser comes back to; by default any.
-        redirect_host: What the browser calls this machine: `127.0.0.1` or `localhost`.
+        client_id: Our client id, if we are registered with the authorization server.
+        client_secret: Our client secret, if there is one.
+        client_metadata_url: The URL of a document that describes us, for authorization servers
+            that accept it (Client ID Metadata Documents). Without both, or if they are not
+            accepted, we register.
+        client_name: Our name for an authorization server that we register with.
+        open_browser: Shows a page to the person; `None` if there is no person.
+        redirect_port: The port on this machine for the redirect; by default any.
+        redirect_host: The host of the redirect: `127.0.0.1` or `localhost`.
         timeout: Seconds that the person has for a login.
-        scopes: What to ask for besides what the server says that it needs.
-        issuer: The authorization server that this is meant for, whose `client_id` it is.
+        scopes: Scopes to ask for besides those that the server needs.
+        issuer: The authorization server that this is for, and that knows the `client_id`.
         store: Where tokens are kept; by default in memory.
-        dpop: Whether tokens are bound to a key; by default where the server wants it.
+        dpop: Whether tokens are bound to a key; by default if the server wants it.
         fetching: How authorization servers are reached.
 
     Raises:
-        AuthorizationError: From each request: there was no getting in.
-        LoginRequired: From each request: a person is needed, and there is nobody to ask.
+        AuthorizationError: From each request: there was no token to be had.
+        LoginRequired: From each request: a person has to log in, and `open_browser` is `None`.
 
     The time that the person takes counts against no time limit of `connect` or a call, but your
     own cancel scopes go on.
 
-    Cancelled, the login is abandoned; if other calls wait for it, one of them begins another.
+    If a call is cancelled, its login is abandoned; if other calls wait, one of them begins another.
 
     Example:
         >>> auth = OAuth(client_id="cli", redirect_port=8765)
@@ -121,8 +118,8 @@ class OAuth(AuthorizationFlow):
         except AuthorizationError as error:
             if error.error != "invalid_scope" or not asked or not self._registers(server):
                 raise
-        # Some let a client ask for no scopes but those that it has named when it registered. Others
-        # refuse to register some that they would give. So they are named only where it has to be.
+        # Some servers give only scopes that a client named when it registered. Others refuse to
+        # register some that they would give. So they are named only if a server insists.
         return await self._log_in(found, asked, access, None, name_scopes=True)
 
     async def _log_in(
@@ -137,7 +134,7 @@ class OAuth(AuthorizationFlow):
         server = found.server
         if self.open_browser is None:
             where = origin(found.resource)
-            raise LoginRequired(f"{where} wants a person to log in, and there is nobody to ask")
+            raise LoginRequired(f"{where} wants a person to log in, and none can be asked")
         pkce = Pkce()
         named = asked if name_scopes else ()
         async with receiving(pkce, port=self._port(registered), host=self.redirect_host) as back:
@@ -159,7 +156,7 @@ class OAuth(AuthorizationFlow):
                 await self.open_browser(_with_query(server.authorization_endpoint, parameters))
                 answer = await back.answer()
             if scope.cancelled_caught:
-                raise AuthorizationError(f"nobody logged in within {self.timeout:g} s")
+                raise AuthorizationError(f"no login within {self.timeout:g} s")
         return client, {
             "grant_type": "authorization_code",
             "code": _code_of(answer, server),
@@ -167,7 +164,7 @@ class OAuth(AuthorizationFlow):
             "code_verifier": pkce.verifier,
         }
 
-    # -- who we are --------------------------------------------------------------------------------
+    # -- registration ------------------------------------------------------------------------------
 
     async def _client(
         self,
@@ -177,7 +174,7 @@ class OAuth(AuthorizationFlow):
         access: Access,
         scopes: tuple[str, ...],
     ) -> ClientRegistration:
-        """Find out who we are there, in the prescribed order."""
+        """Return our registration there, by the prescribed order of ways."""
         if self.client_id is not None:
             return ClientRegistration(client_id=self.client_id, client_secret=self.client_secret)
         document = self._document(server)
@@ -193,17 +190,16 @@ class OAuth(AuthorizationFlow):
         return self.client_metadata_url if server.client_id_metadata_document_supported else None
 
     def _registers(self, server: ServerMetadata) -> bool:
-        """Whether we are there as what we registered as."""
         return self.client_id is None and self._document(server) is None
 
     def _is_given(self, login: Login) -> bool:
         return login.client is not None and login.client.client_id == self.client_id
 
     async def _registered(self, server: ServerMetadata) -> ClientRegistration | None:
-        """What an authorization server has registered us as, the last time."""
+        """Return the last registration that an authorization server gave us."""
         if self.client_id is not None:
             return None
-        known = [each.login for each in self._accesses if each.login is not None]
+        known = [access.login for access in self._accesses if access.login is not None]
         for login in (*known, *reversed(await self.store.load())):
             client = login.client
             if login.issuer == server.issuer and client is not None and client.redirect_uris:
@@ -211,14 +207,14 @@ class OAuth(AuthorizationFlow):
         return None
 
     def _port(self, registered: ClientRegistration | None) -> int:
-        """The port that was registered, if there is one: many servers compare it."""
+        """Return the registered port, if there is one: many servers compare it."""
         if self.redirect_port or registered is None:
             return self.redirect_port
         return _free(registered, f"http://{self.redirect_host}:")
 
 
 def _free(registered: ClientRegistration, beginning: str) -> int:
-    """The port of a registered redirect if nobody has taken it since, else any."""
+    """Return the port of a registered redirect if it is free, else 0."""
     for uri in registered.redirect_uris:
         port = uri.removeprefix(beginning).removesuffix(PATH)
         if uri.startswith(beginning) and port.isdecimal() and _is_free(int(port)):
@@ -239,11 +235,7 @@ def _is_free(port: int) -> bool:
 
 
 def _check_abilities(server: ServerMetadata) -> None:
-    """Refuse an authorization server that cannot do what must be done.
-
-    Raises:
-        AuthorizationError: It lacks something.
-    """
+    """Raise `AuthorizationError` for an authorization server that lacks what we need."""
     where = origin(server.issuer)
     if METHOD not in (server.code_challenge_methods_supported or ()):
         raise AuthorizationError(f"{where} does not say that it knows PKCE with {METHOD}: refused")
@@ -258,11 +250,7 @@ def _with_query(url: str | None, parameters: Mapping[str, str]) -> str:
 
 
 def _code_of(answer: Mapping[str, str], server: ServerMetadata) -> str:
-    """The code that a redirect brings, once it is sure who sent it (RFC 9207, section 2.4).
-
-    Raises:
-        AuthorizationError: Another sent it, or it brings none.
-    """
+    """Return the code of a redirect, after checking its issuer (RFC 9207, section 2.4)."""
     where = origin(server.issuer)
     issuer = answer.get("iss")
     if issuer is None and server.authorization_response_iss_parameter_supported:

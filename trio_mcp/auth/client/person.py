@@ -1,4 +1,4 @@
-"""A person who is asked on behalf of many, none of whom must be in a hurry meanwhile."""
+"""Time limits stand still while a person logs in, for all tasks that wait for that."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class _Waiting:
     paused: ExitStack = field(factory=ExitStack)
 
     def pause(self) -> None:
-        for each in self.limits:
-            self.paused.enter_context(each())
+        for limit in self.limits:
+            self.paused.enter_context(limit())
 
 
 @define(eq=False)
 class Person:
-    """Whose time is not that of the requests: while they are asked, time limits stand still."""
+    """A person who may be asked; meanwhile, the time limits of requests stand still."""
 
     _is_asked: bool = field(default=False, init=False)
     _waiting: set[_Waiting] = field(factory=set, init=False, repr=False)
 
     @contextmanager
     def awaited(self) -> Iterator[None]:
-        """Wait in the block for something that a person may be asked for, by whichever task."""
+        """Pause the time limits of this block while any task asks the person."""
         waiting = _Waiting(pauses_around())
         self._waiting.add(waiting)
         with waiting.paused:
@@ -44,13 +44,13 @@ class Person:
 
     @contextmanager
     def asked(self) -> Iterator[None]:
-        """Ask them in the block. Only one task at a time does."""
+        """Ask the person in the block, which one task at a time does."""
         self._is_asked = True
-        for each in self._waiting:
-            each.pause()
+        for waiting in self._waiting:
+            waiting.pause()
         try:
             yield
         finally:
             self._is_asked = False
-            for each in self._waiting:
-                each.paused.close()
+            for waiting in self._waiting:
+                waiting.paused.close()

@@ -1,4 +1,4 @@
-"""Proof that whoever redeems a code is whoever asked for it (RFC 7636), and `state`."""
+"""PKCE (RFC 7636), by which only the client that asked for a code can redeem it, and `state`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attrs import field, frozen
 from trio_mcp.auth.digests import digest_of, same
 
 METHOD: Final = "S256"
-"""The only method: `plain` proves nothing to one who can read the request."""
+"""The only method: `plain` proves nothing to an attacker who can read the request."""
 
 
 def _random() -> str:
@@ -19,16 +19,16 @@ def _random() -> str:
 
 @frozen
 class Pkce:
-    """The secrets of one authorization request, made anew for each."""
+    """The secrets of one authorization request."""
 
     verifier: str = field(factory=_random, repr=False)
     state: str = field(factory=_random, repr=False)
 
     @property
     def challenge(self) -> str:
-        """What the authorization request shows of the verifier."""
+        """The digest of the verifier, for the authorization request."""
         return digest_of(self.verifier)
 
     def is_ours(self, state: str | None) -> bool:
-        """Whether a redirect answers this request; the comparison takes constant time."""
+        """Whether a redirect answers this request, in constant time."""
         return same(state, self.state)

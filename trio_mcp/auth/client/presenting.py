@@ -1,4 +1,4 @@
-"""How a token is presented with a request, and what the response says about it."""
+"""Put a token on a request, and read what the response says about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OURS: Final = ("bearer", "dpop")
 
 
 def url_of(request: httpx2.Request) -> str:
-    """Where a request really goes, without its query."""
+    """Return where a request really goes, without its query."""
     url = request.url
     target = request.extensions.get("target")
     if isinstance(target, bytes):
@@ -23,14 +23,14 @@ def url_of(request: httpx2.Request) -> str:
 
 
 def address_of(response: httpx2.Response) -> str | None:
-    """Where a response really came from; `None` where there is no network, or no telling."""
+    """Return the address that a response came from; `None` if it is not known."""
     stream = response.extensions.get("network_stream")
     address = stream.get_extra_info("server_addr") if stream is not None else None
     return str(address[0]).partition("%")[0] if isinstance(address, tuple) else None
 
 
 def present(request: httpx2.Request, url: str, token: Token | None, key: DpopKey | None) -> None:
-    """Put a token on a request, in place of the one that was there."""
+    """Put a token on a request, in place of any other."""
     for name in ("Authorization", "DPoP"):
         request.headers.pop(name, None)
     if token is None:
@@ -41,14 +41,14 @@ def present(request: httpx2.Request, url: str, token: Token | None, key: DpopKey
 
 
 def challenge_of(response: httpx2.Response) -> Challenge | None:
-    """What a server wants; `None` if that is no token, or nothing."""
+    """Return a server's challenge for a token; `None` if there is none."""
     if response.status_code not in (401, 403):
         return None
     found = parse_challenges(response.headers.get_list("www-authenticate"))
-    ours = [each for each in found if each.scheme in _OURS]
+    ours = [challenge for challenge in found if challenge.scheme in _OURS]
     if response.status_code == 403:
-        return next((each for each in ours if each.error == INSUFFICIENT_SCOPE), None)
+        return next((item for item in ours if item.error == INSUFFICIENT_SCOPE), None)
     if not found:
         return Challenge("bearer")  # 401 without a word: revisions before 2025-06-18
     # One that says why, or where to go, before one that only names a scheme.
-    return max(ours, key=lambda each: len(each.parameters), default=None)
+    return max(ours, key=lambda challenge: len(challenge.parameters), default=None)

@@ -1,7 +1,7 @@
-"""Where a person's browser comes back to: a server of one answer, on loopback.
+"""A server on loopback for the redirect that ends a login in a browser.
 
-It takes the one request that has our `state`, and closes. Whatever else knocks (another path,
-another state, somebody who sends half a request, or thousands) is refused and disturbs nothing.
+It accepts the one request that has our `state`, and closes. Anything else (another path, another
+state, half a request, or thousands of requests) is refused and disturbs nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PATH: Final = "/callback"
 _MOST_BYTES: Final = 16384
 _PATIENCE: Final = 10.0
 """Seconds for a connection to send its request, and to take the answer."""
-_MOST_CONNECTIONS: Final = 128
+MAX_CONNECTIONS: Final = 128
 _MOST_PARAMETERS: Final = 32
 
 _WORDS: Final = {
@@ -38,11 +38,7 @@ _WORDS: Final = {
 
 @define(eq=False)
 class Redirect:
-    """A redirect that is awaited.
-
-    Attributes:
-        uri: Where it has to go.
-    """
+    """A redirect to `uri` that is awaited."""
 
     uri: str
     _pkce: Pkce = field(repr=False)
@@ -51,13 +47,12 @@ class Redirect:
     _open: dict[trio.CancelScope, None] = field(factory=dict, init=False, repr=False)
 
     async def answer(self) -> Mapping[str, str]:
-        """Wait for it, and give back its parameters. They have our `state`; no more is known."""
+        """Wait for the redirect. Of its parameters, only `state` has been checked."""
         await self._arrived.wait()
         assert self._answer is not None
         return self._answer
 
     async def serve(self, stream: trio.SocketStream) -> None:
-        """Answer a connection."""
         with trio.move_on_after(_PATIENCE) as scope, suppress(trio.BrokenResourceError):
             self._make_room()
             self._open[scope] = None
@@ -70,18 +65,16 @@ class Redirect:
             self._arrived.set()
 
     def _make_room(self) -> None:
-        """Let go of the connection that is open for longest, if there are too many.
+        """Close the oldest connection if there are too many.
 
-        A browser sends its request at once. Were it to wait for those who send nothing, they could
-        keep it out for as long as a person has to log in.
+        A browser sends its request at once. Connections that send nothing must not keep it out.
         """
-        if len(self._open) >= _MOST_CONNECTIONS:
+        if len(self._open) >= MAX_CONNECTIONS:
             oldest = next(iter(self._open))
             del self._open[oldest]
             oldest.cancel()
 
     def _status(self, request: _Request) -> HTTPStatus:
-        """Decide about a request."""
         path, _, query = request.target.partition("?")  # a browser sends nothing before the path
         if path != PATH:
             return HTTPStatus.NOT_FOUND
@@ -102,7 +95,7 @@ class Redirect:
 
     @property
     def _hosts(self) -> tuple[str, str]:
-        """What a browser may call us: a name that leads here by trickery is none of them."""
+        """The hosts by which a browser may know us, which keeps out DNS rebinding."""
         port = urlsplit(self.uri).port
         return f"127.0.0.1:{port}", f"localhost:{port}"
 
@@ -112,9 +105,9 @@ async def receiving(pkce: Pkce, *, port: int, host: str) -> AsyncIterator[Redire
     """Receive a redirect for the length of the block.
 
     Args:
-        pkce: Whose `state` it must have.
+        pkce: The request whose `state` it must have.
         port: The port; 0 for any that is free.
-        host: What the browser is to call us: `127.0.0.1` or `localhost`.
+        host: The host in the URI: `127.0.0.1` or `localhost`.
 
     Raises:
         AuthorizationError: The port is taken.
@@ -156,7 +149,7 @@ class _Request:
 
 
 async def _read(stream: trio.SocketStream) -> _Request | None:
-    """Read the head of a request; `None` if it is none, or too long."""
+    """Read the head of a request; return `None` if it is not valid, or too long."""
     request = _Request()
     parser = httptools.HttpRequestParser(request)
     left = _MOST_BYTES
@@ -182,7 +175,7 @@ def _page(status: HTTPStatus) -> bytes:
         f"HTTP/1.1 {status.value} {status.phrase}\r\n"
         "Content-Type: text/html; charset=utf-8\r\n"
         f"Content-Length: {len(body)}\r\n"
-        # The address has a code in it: it must be kept nowhere, and told to nobody.
+        # The address has a code in it: it must not be cached, nor sent as a referrer.
         "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n"
         "Content-Security-Policy: default-src 'none'\r\nConnection: close\r\n\r\n"
     )

@@ -1,18 +1,19 @@
-"""Who a client is to an authorization server: given, by a document, or registered on the spot.
+"""The client id at an authorization server: given, from a metadata document, or registered.
 
-In this order (revision 2026-07-28, "Client Registration"). Whatever it is, it is good for one
-issuer only; a document alone may be shown to all.
+In this order (revision 2026-07-28, "Client Registration"). An id is for one issuer only; a metadata
+document alone may be shown to all.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
 from attrs import evolve
 
-from trio_mcp.auth.client.token_endpoint import json_body, preferred_method, refused
+from trio_mcp.auth.client.token_endpoint import preferred_method, refused
 from trio_mcp.auth.documents import ClientRegistration, DocumentError, ServerMetadata, read
 from trio_mcp.auth.fetching import Fetching
 from trio_mcp.auth.urls import origin
@@ -22,11 +23,7 @@ _JSON: Final = {"Accept": "application/json", "Content-Type": "application/json"
 
 
 def check_document_url(url: str) -> None:
-    """Refuse what cannot be the URL of a client's metadata document.
-
-    Raises:
-        ValueError: It has no https, or no path, or parts that it must not have.
-    """
+    """Raise `ValueError` for what cannot be the URL of a client's metadata document."""
     parts = urlsplit(url)
     if parts.scheme != "https" or not parts.hostname or parts.path in ("", "/"):
         raise ValueError("client_metadata_url: it must be https://, with a path")
@@ -48,12 +45,12 @@ async def register(
         fetching: How it is reached.
         server: Its metadata.
         redirect_uri: Where it may send people back to.
-        name: What it may call us when it asks them.
-        near: On whose word we go there.
-        scopes: What we want to be allowed to ask for; none to leave that to it.
+        name: Our name when it asks them.
+        near: The server that sends us there.
+        scopes: The scopes that we may ask for; none to leave that to it.
 
     Raises:
-        AuthorizationError: It refuses, or cannot.
+        AuthorizationError: It refuses, or does not register clients.
     """
     url = server.registration_endpoint
     if url is None:
@@ -70,7 +67,7 @@ async def register(
         "token_endpoint_auth_method": method,
         **({"scope": " ".join(scopes)} if scopes else {}),
     }
-    fetched = await fetching.post(url, json_body(wanted), _JSON, near=near)
+    fetched = await fetching.post(url, json.dumps(wanted).encode(), _JSON, near=near)
     if fetched.status not in (200, 201):
         raise refused(url, fetched)
     try:

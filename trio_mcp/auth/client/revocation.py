@@ -1,4 +1,4 @@
-"""Having an authorization server end what it gave, before it is forgotten (RFC 7009)."""
+"""Revoke tokens at the authorization server that gave them (RFC 7009)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from trio_mcp.auth.urls import origin
 
 
 async def revoke(login: Login, fetching: Fetching) -> bool:
-    """Have the token of a login ended where it is from.
+    """Revoke the token of a login.
 
     Args:
         login: The login.
         fetching: How the authorization server is reached.
 
     Returns:
-        Whether it was; not if there is no token, or nobody who could be told.
+        Whether it was revoked: not if there is no token, or no endpoint for that.
 
     Raises:
         AuthorizationError: The authorization server refused, or cannot be reached.

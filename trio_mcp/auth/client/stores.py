@@ -1,9 +1,9 @@
-"""Where logins are kept: in memory, in a file that only its owner may read, in the keyring.
+"""Stores of logins: in memory, in a file that only its owner may read, in the keyring.
 
-A login is kept under its authorization server's issuer and the resource that it opens. All of a
-store is one JSON document, so that a file is replaced as a whole: whoever reads sees all or
-nothing of a change. Who changes something reads first and writes then, in one `locked` block; a
-refresh token that may be used once is used in such a block too.
+A login is kept under its authorization server's issuer and the resource that it opens. A whole
+store is one JSON document, and its file is replaced as a whole, so readers see all or nothing of a
+change. A change is a read and a write in one `locked` block; a refresh token that may be used once
+is used in such a block too.
 """
 
 from __future__ import annotations
@@ -11,10 +11,16 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import trio
 from attrs import asdict, define, field, frozen
@@ -24,10 +30,11 @@ from trio_mcp.auth.documents import ClientRegistration, read
 from trio_mcp.auth.urls import parsed
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.extras import check_extra
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 from trio_mcp.system import flags
 from trio_mcp.system.locks import try_lock
 from trio_mcp.system.private import is_private, write_whole
+from trio_mcp.threads import in_thread
 
 LOCK_PATIENCE: Final = 60.0
 """Seconds to wait for another process. It may be asking its authorization server meanwhile."""
@@ -35,18 +42,18 @@ _LOCK_PAUSE: Final = 0.05
 _MOST_BYTES: Final = 16 << 20
 
 
-@public
+@public_in("trio_mcp.auth")
 @frozen(kw_only=True)
 class Login:
-    """What opens one resource.
+    """The credentials for one resource.
 
     Attributes:
-        issuer: Who let us in.
-        resource: What it opens.
-        client: Who we are to the issuer, if it wants to know.
-        scopes: What was asked for, in all.
-        token: What was given.
-        dpop_key: The key that the token is bound to, if it is, as a JWK.
+        issuer: The authorization server that gave them.
+        resource: The resource that they are for.
+        client: Our registration with the issuer, if it wants one.
+        scopes: All scopes that were asked for.
+        token: The token, if there is one.
+        dpop_key: The key that the token is bound to, as a JWK, if it is bound.
     """
 
     issuer: str
@@ -58,20 +65,28 @@ class Login:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What it is kept under."""
+        """What a login is kept under: the issuer and the resource."""
         return self.issuer, self.resource
 
 
-@public
+@public_in("trio_mcp.auth")
 class TokenStore(Protocol):
     """Keeps logins."""
 
     def locked(self) -> AbstractAsyncContextManager[None]:
-        """Keep others from changing anything for the length of the block."""
+        """Let no other task or process change anything for the length of the block.
+
+        Raises:
+            AuthorizationError: Another process does not release its lock within a minute.
+        """
         ...
 
     async def load(self) -> list[Login]:
-        """Read what is kept, latest last."""
+        """Return all logins, the latest last.
+
+        Raises:
+            AuthorizationError: They cannot be read.
+        """
         ...
 
     async def save(self, login: Login) -> None:
@@ -83,78 +98,67 @@ class TokenStore(Protocol):
         ...
 
     async def remove(self, login: Login) -> None:
-        """Forget a login, in a `locked` block. One that is not there is no mistake."""
+        """Remove a login, if it is there, in a `locked` block."""
         ...
 
 
-@public
+@public_in("trio_mcp.auth")
 @define(eq=False)
-class MemoryStore:
-    """Keeps logins as long as it lives itself."""
+class MemoryStore(TokenStore):
+    """Keeps logins in this process."""
 
     _logins: dict[tuple[str, str], Login] = field(factory=dict, repr=False)
     _lock: trio.Lock = field(factory=trio.Lock, repr=False)
 
     @asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
-        """See `TokenStore`."""
         async with self._lock:
             yield
 
     async def load(self) -> list[Login]:
-        """See `TokenStore`."""
         return list(self._logins.values())
 
     async def save(self, login: Login) -> None:
-        """See `TokenStore`."""
         self._logins.pop(login.key, None)
         self._logins[login.key] = login
 
     async def remove(self, login: Login) -> None:
-        """See `TokenStore`."""
         self._logins.pop(login.key, None)
 
 
-class _DocumentStore:
-    """A store that is one text somewhere."""
+class _DocumentStore(TokenStore):
+    """A store that is one text somewhere, read and written in worker threads."""
 
     @property
-    def _place(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _place(self) -> str: ...
 
-    def _read(self) -> str | None:
-        raise NotImplementedError
+    @abstractmethod
+    def _read(self) -> str | None: ...
 
-    def _write(self, text: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _write(self, text: str) -> None: ...
 
     async def load(self) -> list[Login]:
-        """See `TokenStore`.
-
-        Raises:
-            AuthorizationError: It cannot be read.
-        """
-        return await trio.to_thread.run_sync(self._load)
+        return await in_thread(self._load, abandon_on_cancel=False)
 
     def _load(self) -> list[Login]:
         text = self._read()
         return [] if text is None else _loaded(text, self._place)
 
     async def save(self, login: Login) -> None:
-        """See `TokenStore`."""
         await self._replace(login, [login])
 
     async def remove(self, login: Login) -> None:
-        """See `TokenStore`."""
         await self._replace(login, [])
 
     async def _replace(self, old: Login, new: list[Login]) -> None:
-        others = [each for each in await self.load() if each.key != old.key]
-        text = _dumped(others + new)
-        await trio.to_thread.run_sync(self._write, text)
+        logins = [login for login in await self.load() if login.key != old.key] + new
+        text = json.dumps({"version": 1, "logins": [asdict(login) for login in logins]})
+        await in_thread(self._write, text, abandon_on_cancel=False)
 
 
-@public
+@public_in("trio_mcp.auth")
 @define(eq=False)
 class FileStore(_DocumentStore):
     """Keeps logins in a file with mode 0600, which several processes may share.
@@ -175,30 +179,29 @@ class FileStore(_DocumentStore):
 
     @asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
-        """See `TokenStore`.
-
-        Raises:
-            AuthorizationError: Another process does not let go of it within a minute.
-        """
         async with self._lock:  # one task of ours at a time, and then one process
             handle = self._open_lock()
             try:
                 await self._flock(handle)
                 yield
             finally:
-                os.close(handle)  # which lets go of it
+                os.close(handle)  # which releases the lock
 
     def _open_lock(self) -> int:
         path = self.path.with_name(f".{self.path.name}.lock")
-        try:
+        with self._failing_to("lock"):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             return os.open(path, os.O_RDWR | os.O_CREAT | flags.NOFOLLOW, 0o600)
+
+    @contextmanager
+    def _failing_to(self, act: str) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
-            raise AuthorizationError(f"cannot lock {self.path}: {error.strerror}") from None
+            raise AuthorizationError(f"cannot {act} {self.path}: {error.strerror}") from None
 
     async def _flock(self, handle: int) -> None:
-        # The kernel tells nobody when a lock is free, except who blocks a thread on it, which
-        # could then not be cancelled.
+        # Only a thread could wait for the kernel to release a lock, and could not be cancelled.
         with trio.move_on_after(LOCK_PATIENCE):
             while not try_lock(handle):  # noqa: ASYNC110 - see above
                 await trio.sleep(_LOCK_PAUSE)
@@ -210,7 +213,7 @@ class FileStore(_DocumentStore):
         return str(self.path)
 
     def _read(self) -> str | None:
-        try:
+        with self._failing_to("read"), suppress(FileNotFoundError):
             # A pipe would otherwise keep us waiting for its other end.
             handle = os.open(self.path, os.O_RDONLY | flags.NONBLOCK)
             try:
@@ -219,10 +222,7 @@ class FileStore(_DocumentStore):
                     return file.read(_MOST_BYTES)
             finally:
                 os.close(handle)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise AuthorizationError(f"cannot read {self.path}: {error.strerror}") from None
+        return None
 
     def _check(self, about: os.stat_result) -> None:
         if not stat.S_ISREG(about.st_mode):
@@ -233,13 +233,11 @@ class FileStore(_DocumentStore):
             )
 
     def _write(self, text: str) -> None:
-        try:
+        with self._failing_to("write"):
             write_whole(self.path, text.encode())
-        except OSError as error:
-            raise AuthorizationError(f"cannot write {self.path}: {error.strerror}") from None
 
 
-@public
+@public_in("trio_mcp.auth")
 @define(eq=False)
 class KeyringStore(_DocumentStore):
     """Keeps logins in the system's keyring (needs `trio-mcp[keyring]`).
@@ -247,7 +245,7 @@ class KeyringStore(_DocumentStore):
     A keyring has no locks: two processes that change it at once may lose a change.
 
     Args:
-        service: What the entry is called there.
+        service: The name of the entry.
 
     Raises:
         ModuleNotFoundError: The package is missing.
@@ -261,7 +259,6 @@ class KeyringStore(_DocumentStore):
 
     @asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
-        """See `TokenStore`."""
         async with self._lock:
             yield
 
@@ -270,26 +267,23 @@ class KeyringStore(_DocumentStore):
         return "the keyring"
 
     def _read(self) -> str | None:
-        keyring = _keyring()
-        try:
-            text: str | None = keyring.get_password(self.service, "logins")
-            return text
-        except keyring.errors.KeyringError as error:
-            raise AuthorizationError(f"the keyring refuses ({type(error).__name__})") from None
+        with _keyring() as keyring:
+            return cast(str | None, keyring.get_password(self.service, "logins"))
 
     def _write(self, text: str) -> None:
-        keyring = _keyring()
-        try:
+        with _keyring() as keyring:
             keyring.set_password(self.service, "logins", text)
-        except keyring.errors.KeyringError as error:
-            raise AuthorizationError(f"the keyring refuses ({type(error).__name__})") from None
 
 
-def _keyring() -> Any:
+@contextmanager
+def _keyring() -> Iterator[Any]:
     import keyring
     import keyring.errors
 
-    return keyring
+    try:
+        yield keyring
+    except keyring.errors.KeyringError as error:
+        raise AuthorizationError(f"the keyring refuses ({type(error).__name__})") from None
 
 
 def _data_folder() -> Path:
@@ -298,17 +292,12 @@ def _data_folder() -> Path:
     return platformdirs.user_data_path("trio-mcp")
 
 
-def _dumped(logins: Iterable[Login]) -> str:
-    return json.dumps({"version": 1, "logins": [asdict(each) for each in logins]})
-
-
 def _loaded(text: str, place: str) -> list[Login]:
     try:
-        return [_login(each) for each in json.loads(text)["logins"]]
+        return [_login(kept) for kept in json.loads(text)["logins"]]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise AuthorizationError(
-            f"the logins in {place} cannot be read; remove them and log in anew"
-        ) from None
+        why = f"the logins in {place} cannot be read; remove them and log in again"
+        raise AuthorizationError(why) from None
 
 
 def _login(kept: dict[str, Any]) -> Login:
@@ -325,6 +314,6 @@ def _login(kept: dict[str, Any]) -> Login:
 
 def _scopes(kept: dict[str, Any]) -> tuple[str, ...]:
     scopes = tuple(kept["scopes"])
-    if not all(isinstance(each, str) for each in scopes):
+    if not all(isinstance(scope, str) for scope in scopes):
         raise ValueError("scopes are no texts")
     return scopes

@@ -1,8 +1,7 @@
-"""Requests for tokens, and how a client shows at them who it is."""
+"""Requests for tokens, and how a client authenticates in them."""
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 import time
@@ -30,26 +29,26 @@ JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105
 _CLIENT_ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _ASSERTION_LIFE: Final = 60
-"""Seconds for which a signed statement of who we are holds."""
+"""Seconds for which a signed client assertion holds."""
 _ERROR_CODE: Final = re.compile(r"[a-z][a-z0-9_.:/-]{0,60}")
 _MOST_WORDS: Final = 200
 _SHORTEST_SECRET: Final = 6
 
 Form = Mapping[str, str]
 Signer = Callable[[str, str], str]
-"""Signs a statement of who we are: our id and the issuer who wants to know."""
+"""Signs a client assertion, from our client id and the issuer that it is for."""
 
 
 @frozen(kw_only=True)
 class TokenEndpoint:
-    """Where an authorization server gives tokens.
+    """The token endpoint of an authorization server.
 
     Attributes:
-        metadata: The server's.
+        metadata: The server's metadata.
         fetching: How it is reached.
-        near: On whose word we go there; `None` if on the user's own.
-        key: What tokens are bound to, if they are.
-        sign: How we sign who we are, if we do.
+        near: The server that sends us there; `None` if it is the user.
+        key: The key that tokens are bound to, if they are bound.
+        sign: Signs our client assertions, if we use them.
     """
 
     metadata: ServerMetadata
@@ -69,13 +68,13 @@ class TokenEndpoint:
         """Ask for a token.
 
         Args:
-            form: The grant and what belongs to it.
-            client: Who we are there, if that has to be shown.
+            form: The grant and its parameters.
+            client: Our registration there, if we have to authenticate.
             asked: The scopes that are asked for.
             before: The token that is renewed.
 
         Raises:
-            AuthorizationError: There was none.
+            AuthorizationError: The server gave none that can be used.
         """
         document = await self.ask(form, client)
         try:
@@ -83,11 +82,11 @@ class TokenEndpoint:
         except DocumentError as error:
             raise AuthorizationError(str(error)) from None
         if token.scheme == "DPoP" and self.key is None:
-            raise AuthorizationError("the authorization server bound a token to a key of nobody's")
+            raise AuthorizationError("the authorization server bound a token to an unknown key")
         return token
 
     async def ask(self, form: Form, client: ClientRegistration | None) -> Any:
-        """Send a request, and give back the JSON value of the answer.
+        """Send a request, and return the JSON value of the response.
 
         Raises:
             AuthorizationError: It was refused.
@@ -120,44 +119,37 @@ class TokenEndpoint:
         return fetched
 
     def _identified(self, client: ClientRegistration | None) -> tuple[Form, Form]:
-        """What a request shows of who we are, in its form and in its headers."""
+        """Return what authenticates us in a request, in its form and in its headers."""
         if client is None:
             return {}, {}
-        method = self._method(client)
-        if method == "private_key_jwt" and self.sign is not None:
+        if self.sign is not None:
             assertion = self.sign(client.client_id, self.metadata.issuer)
             return {"client_assertion_type": _CLIENT_ASSERTION, "client_assertion": assertion}, {}
-        if method == "none" or client.client_secret is None:
-            return {"client_id": client.client_id}, {}
-        if method == "client_secret_post":
-            return {"client_id": client.client_id, "client_secret": client.client_secret}, {}
-        # The id is also where servers of the SDK look for it.
-        return {"client_id": client.client_id}, {"Authorization": client.basic}
-
-    def _method(self, client: ClientRegistration) -> str:
-        if self.sign is not None:
-            return "private_key_jwt"
+        form = {"client_id": client.client_id}  # also with Basic: servers of the SDK look for it
         if client.client_secret is None:
-            return "none"
-        if client.token_endpoint_auth_method is not None:
-            return client.token_endpoint_auth_method
-        supported = self.metadata.token_endpoint_auth_methods_supported
-        return preferred_method(supported or ("client_secret_basic",))
+            return form, {}
+        supported = self.metadata.token_endpoint_auth_methods_supported or ()
+        method = client.token_endpoint_auth_method or preferred_method(supported)
+        if method == "none":
+            return form, {}
+        if method == "client_secret_post":
+            return {**form, "client_secret": client.client_secret}, {}
+        return form, {"Authorization": client.basic}
 
 
 def preferred_method(supported: tuple[str, ...]) -> str:
-    """How a client with a secret shows it, of the ways that a server knows."""
+    """Choose how a client with a secret authenticates, of the methods that a server supports."""
     known = ("client_secret_basic", "client_secret_post", "none")
-    return next((each for each in known if each in supported), known[0])
+    return next((method for method in known if method in supported), known[0])
 
 
 def refused(url: str, fetched: Fetched, sent: Form | None = None) -> AuthorizationError:
-    """Say that, and why, an authorization server refused something.
+    """Make the error for a request that an authorization server refused.
 
     Args:
-        url: Where.
-        fetched: How.
-        sent: What was sent there, of which nothing must be repeated.
+        url: The endpoint.
+        fetched: The response.
+        sent: The form that was sent, whose secrets are not repeated.
     """
     code = _code(fetched)
     words = ""
@@ -177,40 +169,40 @@ def _code(fetched: Fetched) -> str | None:
 
 
 def redacted(text: str, sent: Form) -> str:
-    """A text of another's in one short line, without anything that was sent to them."""
+    """Return a server's text in one short line, without anything that was sent to it."""
     for secret in sent.values():
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "***")
-    return "".join(each if each.isprintable() else " " for each in text[:_MOST_WORDS]).strip()
+    return "".join(char if char.isprintable() else " " for char in text[:_MOST_WORDS]).strip()
 
 
-# -- signed statements -----------------------------------------------------------------------------
+# -- client assertions -----------------------------------------------------------------------------
 
 _KINDS: Final[tuple[tuple[type, Any, str, tuple[str, ...]], ...]] = (
     (EllipticCurvePrivateKey, ECKey, "ES256", ("ES256", "ES384", "ES512")),
     (RSAPrivateKey, RSAKey, "RS256", ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")),
     (Ed25519PrivateKey, OKPKey, "Ed25519", ("Ed25519", "EdDSA")),
 )
-"""By the kind of a key: how it signs if nothing is said, and how it may."""
+"""By the kind of a key, its default algorithm and all that it can use."""
 
 
 def signer(pem: str | bytes, algorithm: str | None = None, key_id: str | None = None) -> Signer:
-    """Make what signs who we are (RFC 7523, section 2.2).
+    """Make a function that signs client assertions (RFC 7523, section 2.2).
 
     Args:
         pem: A private key: EC, RSA or Ed25519, in PEM.
         algorithm: The algorithm; by default `ES256`, `RS256` or `Ed25519`, as the key is.
-        key_id: What the key is called at the authorization server.
+        key_id: The id of the key at the authorization server.
 
     Raises:
-        ValueError: That is no such key.
+        ValueError: It is no such key, or cannot sign so.
     """
     data = pem.encode() if isinstance(pem, str) else pem
     try:
         loaded = load_pem_private_key(data, None)
     except (ValueError, TypeError):
         raise ValueError("private_key: this is no private key in PEM without a password") from None
-    found = next((each for each in _KINDS if isinstance(loaded, each[0])), None)
+    found = next((kind for kind in _KINDS if isinstance(loaded, kind[0])), None)
     if found is None:
         raise ValueError("private_key: only EC, RSA and Ed25519 keys can sign here")
     _, jwk, usual, possible = found
@@ -236,8 +228,3 @@ def signer(pem: str | bytes, algorithm: str | None = None, key_id: str | None = 
     except (JoseError, ValueError):
         raise ValueError(f"algorithm: this key cannot sign with {chosen}") from None
     return sign
-
-
-def json_body(value: Any) -> bytes:
-    """A value as the body of a request."""
-    return json.dumps(value).encode()

@@ -9,12 +9,12 @@ from typing import Any, Final
 from attrs import Attribute, field, frozen, validators
 
 from trio_mcp.auth.documents import DocumentError
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 
 _SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
-"""What can be sent in a header, and be nothing else there."""
+"""What can be sent in a header without changing it."""
 MOST_CHARS: Final = 65536
-"""Of a token. A header could not carry more."""
+"""Characters of a token: a header could not carry more."""
 SOON: Final = 30.0
 """Seconds before its end at which a token is renewed."""
 _LATEST: Final = 250_000_000_000
@@ -33,17 +33,17 @@ def _is_moment(_: object, attribute: Attribute[Any], value: object) -> None:
         raise ValueError(f"{attribute.name} is no time")
 
 
-@public
+@public_in("trio_mcp.auth")
 @frozen(kw_only=True)
 class Token:
-    """What opens a server, for a time.
+    """An access token, and what is known about it.
 
     Attributes:
-        access_token: What is sent.
-        scheme: How: `Bearer` or `DPoP`.
-        expires_at: Until when it holds, in seconds since 1970, if the server has said.
+        access_token: The token.
+        scheme: How it is sent: `Bearer` or `DPoP`.
+        expires_at: When it expires, in seconds since 1970, if the server has said.
         refresh_token: What it can be renewed with.
-        scopes: What it is good for.
+        scopes: The scopes that it has.
 
     Raises:
         ValueError: It cannot be sent in a header, or a time is none.
@@ -58,7 +58,7 @@ class Token:
     scopes: tuple[str, ...] = ()
 
     def is_good(self, now: float) -> bool:
-        """Whether it still holds for a little while."""
+        """Whether it holds for at least half a minute after `now`."""
         return self.expires_at is None or now < self.expires_at - SOON
 
 
@@ -68,13 +68,13 @@ _SCHEMES: Final = {"bearer": "Bearer", "dpop": "DPoP"}
 def read_token(
     document: Any, now: float, *, asked: tuple[str, ...], before: Token | None = None
 ) -> Token:
-    """Make a token of an authorization server's answer.
+    """Make a token of an authorization server's response.
 
     Args:
         document: The JSON value.
         now: Seconds since 1970.
-        asked: The scopes that were asked for, which hold where the answer names none.
-        before: The token that it renews, whose refresh token stays where there is no new one.
+        asked: The scopes that were asked for, which hold if the response names none.
+        before: The token that it renews, whose refresh token stays if there is no new one.
 
     Raises:
         DocumentError: It is no token that can be used. The message repeats nothing of it.
@@ -106,7 +106,7 @@ def read_token(
 
 
 def _seconds(value: Any) -> float:
-    """A time, which some servers send as a text."""
+    """Read a duration, which some servers send as a text."""
     try:
         seconds = float(value) if not isinstance(value, bool) else -1.0
     except (TypeError, ValueError, OverflowError):

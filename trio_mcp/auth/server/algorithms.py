@@ -1,4 +1,4 @@
-"""The signature algorithms that are known: those that only who has a private key can use."""
+"""The signature algorithms that are known, all of them asymmetric."""
 
 from typing import Final
 

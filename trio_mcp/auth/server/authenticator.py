@@ -2,7 +2,7 @@
 
     headers ─▶ one well-formed token ─▶ known? ─▶ verified ─▶ its key proved (DPoP) ─▶ authorization
 
-What was wrong goes to the log, as the name of a rule. The caller learns that it was wrong.
+The log names the rule that was broken. The caller learns only that the token was refused.
 """
 
 from __future__ import annotations
@@ -21,13 +21,24 @@ from attrs import frozen
 from trio_mcp.auth import challenges
 from trio_mcp.auth.authorization import Authorization, with_deadline
 from trio_mcp.auth.fetching import Fetched, Fetcher, Fetching
-from trio_mcp.auth.server.credentials import Credentials, Denied, Header
+from trio_mcp.auth.server.credentials import (
+    Credentials,
+    Denied,
+    Header,
+    IssuerUnavailable,
+    ProofRefused,
+    TokenRefused,
+)
 from trio_mcp.auth.server.dpop import ProofVerifier
-from trio_mcp.auth.server.introspection import Answer, Introspector, SharedAnswers
+from trio_mcp.auth.server.introspection import (
+    LOCAL_ANSWERS,
+    Answer,
+    Introspector,
+    SharedAnswers,
+)
 from trio_mcp.auth.server.issuer_keys import IssuerKeys
 from trio_mcp.auth.server.jwt import JwtVerifier
 from trio_mcp.auth.server.metadata import challenges_of
-from trio_mcp.auth.server.refusals import IssuerUnavailable, ProofRefused, TokenRefused
 from trio_mcp.auth.server.resource import Introspection, ReplayStore, ResourceServer, Verify
 from trio_mcp.auth.server.single_flight import SingleFlight
 from trio_mcp.auth.server.token_cache import TokenCache
@@ -47,34 +58,31 @@ ISSUER_TIMEOUT: Final = 10.0
 _REFUSED_FOR: Final = 10.0
 """Seconds for which the issuer is not asked again about a token that it does not know."""
 
-
 VerifyFor = Callable[[str], Awaitable[tuple[Authorization | None, float]]]
-"""Verifies a token, and says for how many seconds that is good."""
+"""Verifies a token; returns what it allows, and for how many seconds that holds."""
 
 
 @frozen
 class Shared:
-    """What the instances of a server know together."""
+    """What the instances of a server share: used DPoP proofs, and issuers' answers on tokens."""
 
     proofs: ReplayStore | None = None
-    """The DPoP proofs that were used."""
-    answers: SharedAnswers | None = None
-    """What issuers have said of tokens."""
+    answers: SharedAnswers = LOCAL_ANSWERS
 
 
 _ALONE: Final = Shared()
 
 
 class Authenticator:
-    """Lets in whom the resource server says; made for as long as a server runs.
+    """Authenticates requests by the rules of a `ResourceServer`, for as long as a server runs.
 
     Args:
-        server: Who may come.
-        scopes: Those that any request needs.
-        nursery: Where issuers are asked.
-        fetcher: Asks them.
+        server: The rules.
+        scopes: The scopes that any request needs.
+        nursery: Runs the requests to issuers.
+        fetcher: Makes them.
         clock: Seconds since 1970.
-        shared: What other instances know.
+        shared: What the instances of the server share.
     """
 
     def __init__(
@@ -110,17 +118,14 @@ class Authenticator:
         if how is not None:
             return _lasting(how, 0.0)
         flights: SingleFlight[bool] = SingleFlight(nursery)
-        keys = {
-            issuer: IssuerKeys(
-                issuer,
-                self._get,
-                flights,
-                server.keys_ttl,
-                self._fetcher.how.timeout,
-                self._cache.clear,
-            )
-            for issuer in server.issuers
-        }
+        options = (
+            self._get,
+            flights,
+            server.keys_ttl,
+            self._fetcher.how.timeout,
+            self._cache.clear,
+        )
+        keys = {issuer: IssuerKeys(issuer, *options) for issuer in server.issuers}
         return _lasting(JwtVerifier(server, keys, self._clock), inf)
 
     def _get(self, url: str) -> Awaitable[Fetched]:
@@ -129,30 +134,30 @@ class Authenticator:
     def _post(self, url: str, content: bytes, headers: dict[str, str]) -> Awaitable[Fetched]:
         return self._fetcher.post(url, content, headers, near=None)
 
-    # -- who it is ------------------------------------------------------------------------
+    # -- tokens ---------------------------------------------------------------------------
 
     def known(self, header: str | None) -> Authorization | None:
-        """Let in whose token was good before, as it is: nobody needs to read it again.
+        """Look up a bearer token that was verified before, without reading it again.
 
         Args:
-            header: `Authorization` of a request that has nothing else to do with tokens.
+            header: `Authorization` of a request without a proof.
 
         Returns:
-            What it may do; `None` if that is left to `authorize`.
+            What it may do; `None` if `authorize` has to decide.
         """
         if header is None or header[:7].lower() != "bearer " or self._is_dpop_required:
             return None
         try:
             found = self._cache.find(header[7:])
-        except TokenRefused:  # which is said with the rest
+        except TokenRefused:  # `authorize` will say so
             return None
         return found if found is None or found.key_thumbprint is None else None
 
     async def authorize(self, credentials: Credentials) -> tuple[Authorization, list[Header]]:
-        """Find out who sends a request.
+        """Authenticate a request.
 
         Returns:
-            What it may do, and headers that the answer has.
+            What it may do, and headers for the response.
 
         Raises:
             Denied: It is not let in: 400, 401, or 503 where an issuer does not answer.
@@ -174,16 +179,14 @@ class Authenticator:
 
     def _token_of(self, credentials: Credentials) -> tuple[str, str]:
         value = credentials.authorization
-        if credentials.query and _IN_URL.search(
-            credentials.query
-        ):  # and thus in the logs of whoever is in between
+        if _IN_URL.search(credentials.query):  # and so in the logs of every proxy on the way
             logger.warning("An access token is refused: it is in the URL")
             raise self._bad_request("A token belongs into the header Authorization, not the URL.")
         if value is None:
             raise self.challenge(401, "An access token is needed.")
         found = _CREDENTIALS.fullmatch(value) if len(value) <= 2 * MAX_TOKEN else None
         scheme = _SCHEMES.get(found[1].lower()) if found is not None else None
-        if found is None and "," in value:  # also what two headers come to
+        if found is None and "," in value:  # two headers are joined so, too
             logger.warning("A request is refused: it has more than one Authorization")
             raise self._bad_request("There must be one Authorization header with one token.")
         if found is None or scheme is None or len(found[2]) > MAX_TOKEN:
@@ -214,7 +217,7 @@ class Authenticator:
             raise TokenRefused("it has expired")
         return timed, seconds
 
-    # -- what it proves -------------------------------------------------------------------
+    # -- proofs ---------------------------------------------------------------------------
 
     async def _prove(
         self, authorization: Authorization, scheme: str, token: str, credentials: Credentials
@@ -224,7 +227,7 @@ class Authenticator:
             if scheme == "DPoP" or self._is_dpop_required:
                 raise TokenRefused("it is not bound to a key")
             return []
-        if self._proofs is None or scheme != "DPoP":  # a stolen one would be as good
+        if self._proofs is None or scheme != "DPoP":  # else a stolen one would do
             raise TokenRefused("it is bound to a key, but came as a bearer token")
         if credentials.proof is None:
             raise ProofRefused("there is no proof")
@@ -244,26 +247,21 @@ class Authenticator:
         denied.headers.extend(self._nonce_headers())
         return denied
 
-    # -- what it may do -------------------------------------------------------------------
+    # -- scopes ---------------------------------------------------------------------------
 
     def require(self, authorization: Authorization, scopes: frozenset[str]) -> None:
-        """Let pass who has the scopes that any request needs, and some more.
+        """Check that a token has the scopes that any request needs, and these.
 
         Raises:
             Denied: One is missing (403). All that are needed are named, so one step is enough.
         """
-        granted = authorization.scopes
-        if not (self._scopes <= granted and scopes <= granted):
-            needed = self._scopes | scopes
+        needed = self._scopes | scopes
+        if not needed <= authorization.scopes:
             logger.info("A request is refused: it needs a scope that its token does not have")
             scheme = "Bearer" if authorization.key_thumbprint is None else "DPoP"
-            raise self.challenge(
-                403,
-                "The access token does not have the scopes that this needs.",
-                needed,
-                error=challenges.INSUFFICIENT_SCOPE,
-                scheme=scheme,
-            )
+            message = "The access token does not have the scopes that this needs."
+            error = challenges.INSUFFICIENT_SCOPE
+            raise self.challenge(403, message, needed, error=error, scheme=scheme)
 
     # -- refusals -------------------------------------------------------------------------
 
@@ -276,7 +274,7 @@ class Authenticator:
         error: str = "",
         scheme: str = "",
     ) -> Denied:
-        """Make the refusal that tells how to get in."""
+        """Make the refusal that says how to get in."""
         needed = self._scopes if scopes is None else scopes
         value = challenges_of(self._server, needed, error, scheme)
         is_guess = error in (challenges.INVALID_TOKEN, challenges.INVALID_PROOF)
@@ -304,16 +302,16 @@ async def authenticating(
     clock: Callable[[], float] = time.time,
     shared: Shared = _ALONE,
 ) -> AsyncIterator[Authenticator]:
-    """Let requests in for the length of the block.
+    """Make an `Authenticator` for the length of the block.
 
     Args:
-        server: Who may come.
-        scopes: Those that any request needs besides.
+        server: Its rules.
+        scopes: Scopes that any request needs besides the server's.
         clock: Seconds since 1970.
-        shared: What other instances know, if there are others.
+        shared: What the instances of the server share.
     """
     fetching = server.fetching or Fetching(timeout=ISSUER_TIMEOUT)
-    # What is still asked at the end, nobody waits for.
+    # Requests to issuers that are open at the end are cancelled: no call waits for them.
     async with fetching.opened() as fetcher, background_nursery() as nursery:
         needed = server.scopes | scopes
         yield Authenticator(server, needed, nursery, fetcher, clock, shared)

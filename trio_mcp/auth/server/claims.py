@@ -1,4 +1,4 @@
-"""What is said of a token, by the token itself or by its issuer: checked, and made a value."""
+"""Check the claims of a token, from the token itself or its issuer, and make a value of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.scopes import scopes_in, with_implied
-from trio_mcp.auth.server.refusals import TokenRefused
+from trio_mcp.auth.server.credentials import TokenRefused
 from trio_mcp.auth.server.resource import ResourceServer
 from trio_mcp.auth.urls import origin
 
@@ -24,12 +24,12 @@ T = TypeVar("T")
 
 
 class Claims(Mapping[str, Any]):
-    """What is said of a token, kept as JSON: thousands of tokens are kept at a time."""
+    """Claims, kept as JSON: thousands of tokens are kept at a time."""
 
     __slots__ = ("_json",)
 
     def __init__(self, claims: Mapping[str, Any]) -> None:
-        self._json = orjson.dumps(claims).decode()  # which has no room to spare, as bytes have
+        self._json = orjson.dumps(claims).decode()  # a str is not over-allocated, as bytes are
 
     def __getitem__(self, name: str) -> Any:
         return orjson.loads(self._json)[name]
@@ -42,11 +42,7 @@ class Claims(Mapping[str, Any]):
 
 
 class ClaimsCheck:
-    """The rules for claims (RFC 9068, section 4; RFC 7662, section 4).
-
-    Args:
-        server: Whose tokens they are to be.
-    """
+    """The rules for claims of tokens for a server (RFC 9068, section 4; RFC 7662, section 4)."""
 
     def __init__(self, server: ResourceServer) -> None:
         self._server = server
@@ -56,39 +52,32 @@ class ClaimsCheck:
             self._audiences |= {root, f"{root}/"}
 
     def audience(self, claims: Mapping[str, Any], *, required: bool = True) -> None:
-        """Make sure that a token is for us.
-
-        Raises:
-            TokenRefused: It is for somebody else, or does not say for whom.
-        """
+        """Raise `TokenRefused` if a token is not for us, or does not say for whom."""
         aud = claims.get("aud")
         if aud is None and not required:
             return
         listed = aud if isinstance(aud, list) else [aud]
-        if not any(isinstance(each, str) and each in self._audiences for each in listed):
+        if not any(isinstance(name, str) and name in self._audiences for name in listed):
             raise TokenRefused("it is for another audience")
 
     def times(
         self, claims: Mapping[str, Any], now: float, *, required: bool = True
     ) -> float | None:
-        """Make sure that a token is good now.
-
-        Returns:
-            When it expires; `None` if it does not say.
+        """Return when a token expires, if it says so.
 
         Raises:
-            TokenRefused: It is not, or a time is none.
+            TokenRefused: It is not valid now, or a time is none.
         """
         leeway = self._server.leeway
         expires = claims.get("exp")
         if expires is not None or required:
-            if not _is_time(expires):
+            if not is_time(expires):
                 raise TokenRefused("it does not say when it expires")
             if now >= expires + leeway:
                 raise TokenRefused("it has expired")
         for name in ("nbf", "iat"):
             time = claims.get(name)
-            if time is not None and not (_is_time(time) and now >= time - leeway):
+            if time is not None and not (is_time(time) and now >= time - leeway):
                 raise TokenRefused("it is not good yet")
         return expires
 
@@ -98,10 +87,10 @@ class ClaimsCheck:
         """Make a value of claims that were checked.
 
         Raises:
-            TokenRefused: They do not say who it is, or whose key it is bound to.
+            TokenRefused: They do not say whose token it is, or to which key it is bound.
         """
         subject = claims.get("sub")
-        named = (claims[each] for each in _CLIENT if isinstance(claims.get(each), str))
+        named = (claims[name] for name in _CLIENT if isinstance(claims.get(name), str))
         client = _shared(next(named, None))
         if not isinstance(subject, str | None) or not (subject or client):
             raise TokenRefused("it does not say whose it is")
@@ -118,7 +107,7 @@ class ClaimsCheck:
 
 
 def _shared(value: T) -> T:
-    """Return an equal value that others have as well: thousands of tokens are kept at a time."""
+    """Intern small values: thousands of tokens are kept at a time."""
     is_small = isinstance(value, str | frozenset) and len(value) <= _MOST_SHARED
     return _one_of(value) if is_small else value
 
@@ -129,10 +118,10 @@ def _one_of(value: T) -> T:
 
 
 def _thumbprint(confirmation: object) -> str | None:
-    """The key that a token is bound to.
+    """Return the key that a token is bound to.
 
     Raises:
-        TokenRefused: It is bound to something that nobody here can check, such as a certificate.
+        TokenRefused: It is bound to something that we cannot check, such as a certificate.
     """
     if confirmation is None:
         return None
@@ -143,7 +132,8 @@ def _thumbprint(confirmation: object) -> str | None:
     return thumbprint
 
 
-def _is_time(value: object) -> TypeGuard[int | float]:
+def is_time(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a sensible number of seconds since 1970."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return abs(value) < 1e12 and math.isfinite(value)

@@ -1,4 +1,4 @@
-"""What a request brings to be let in, and how it is told that it is not."""
+"""What a request presents to be let in, and the exceptions for why it is not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Header = tuple[bytes, bytes]
 
 @define
 class Credentials:
-    """What a request brings, as far as it matters here."""
+    """The parts of a request that decide whether it is let in."""
 
     method: str
     urls: Callable[[], Collection[str]]
@@ -28,7 +28,7 @@ class Denied(Exception):
         status: The status code.
         message: What to do about it, for the caller.
         headers: Those of the response.
-        is_guess: Whether it came with a token or a proof that somebody may have made up.
+        is_guess: Whether it came with a token or a proof that may be made up.
     """
 
     def __init__(
@@ -39,3 +39,32 @@ class Denied(Exception):
         self.message = message
         self.headers = headers
         self.is_guess = is_guess
+
+
+class TokenRefused(Exception):
+    """An access token is not valid (401).
+
+    Args:
+        rule: The rule that it breaks, for the log: in our words, with nothing of the token in it.
+    """
+
+    def __init__(self, rule: str) -> None:
+        super().__init__(rule)
+        self.rule = rule
+
+
+class ProofRefused(TokenRefused):
+    """A DPoP proof is missing or not valid (401).
+
+    Args:
+        rule: The rule that it breaks.
+        nonce_needed: Whether all that is missing is a fresh nonce.
+    """
+
+    def __init__(self, rule: str, *, nonce_needed: bool = False) -> None:
+        super().__init__(rule)
+        self.nonce_needed = nonce_needed
+
+
+class IssuerUnavailable(Exception):
+    """An authorization server does not answer, so its tokens cannot be checked now (503)."""

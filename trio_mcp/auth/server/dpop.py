@@ -1,7 +1,7 @@
-"""Proofs that whoever sends a token has the key it is bound to (DPoP, RFC 9449).
+"""Check proofs that the sender of a token has the key that it is bound to (DPoP, RFC 9449).
 
 A proof is a JWT that names a request and a token, signed by the key that is in its header. It is
-good once: what was used is remembered for as long as it would be good.
+good once: used ones are remembered for as long as they would be good.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from attrs import define, field
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from trio_mcp.auth.digests import digest_of, same
+from trio_mcp.auth.server.claims import is_time
+from trio_mcp.auth.server.credentials import ProofRefused
 from trio_mcp.auth.server.keys import BadSignature, public_key, read_signed
-from trio_mcp.auth.server.refusals import ProofRefused
 from trio_mcp.auth.server.resource import DPoP, ReplayStore
 from trio_mcp.auth.urls import BadUrl, origin, parsed
 
@@ -27,7 +28,7 @@ MAX_PROOF: Final = 8192
 
 _LONGEST_ID: Final = 512
 _WINDOWS: Final = 8
-"""In the time for which a proof is good."""
+"""Windows into which the time is divided for which a proof is good."""
 
 
 @define(eq=False)
@@ -41,39 +42,38 @@ class _Window:
 
 
 class ReplayRecord:
-    """Which proofs were used lately, in this process (a `ReplayStore`).
+    """A `ReplayStore` for this process.
 
-    Bounded in time, since a proof is too old one day, and in size: when it is full of proofs that
-    are still good, further ones are refused. One key may have a tenth, so nobody fills it alone.
+    It is bounded in time, since proofs expire, and in size: when it is full of proofs that are
+    still good, further ones are refused. One key may have a tenth, so none fills it alone.
 
     Args:
-        most: How many there may be.
+        limit: Proofs to remember.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        # One by one, a hundred thousand that are over at once would take long to forget.
-        self._windows: deque[_Window] = deque()
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        # Forgotten window by window: one by one, a hundred thousand would take long.
+        self.windows: deque[_Window] = deque()
         self._longest = 0.0
 
     def __len__(self) -> int:
-        """How many are remembered."""
-        return sum(len(each.used) for each in self._windows)
+        return sum(len(window.used) for window in self.windows)
 
     async def add(self, owner: str, id: str, seconds: float) -> bool:
-        """Remember a proof for some seconds, unless it is known already. No checkpoint."""
+        """Remember a proof for some seconds, unless it is known. This is no checkpoint."""
         now = trio.current_time()
         self._longest = max(self._longest, seconds)
-        while self._windows and self._windows[0].until <= now:
-            self._windows.popleft()
+        while self.windows and self.windows[0].until <= now:
+            self.windows.popleft()
         digest = hashlib.sha256(f"{owner} {id}".encode()).digest()  # however long the id is
-        if any(digest in each.used for each in self._windows) or len(self) >= self._most:
+        if any(digest in window.used for window in self.windows) or len(self) >= self._limit:
             return False
-        if sum(each.counts[owner] for each in self._windows) >= self._most // 10:
+        if sum(window.counts[owner] for window in self.windows) >= self._limit // 10:
             return False
-        if not self._windows or self._windows[-1].ends <= now:
-            self._windows.append(_Window(now + self._longest / _WINDOWS))
-        window = self._windows[-1]
+        if not self.windows or self.windows[-1].ends <= now:
+            self.windows.append(_Window(now + self._longest / _WINDOWS))
+        window = self.windows[-1]
         window.used.add(digest)
         window.counts[owner] += 1
         window.until = max(window.until, now + seconds)
@@ -81,10 +81,10 @@ class ReplayRecord:
 
 
 class Nonces:
-    """Nonces that carry their own time, sealed, so that nobody has to remember them.
+    """Nonces that carry their own time, sealed, so that they need not be remembered.
 
     Args:
-        keys: Those that seal; one is made where there are none.
+        keys: Keys of Fernet; by default a new one.
         ttl: Seconds for which a nonce is good.
         clock: Seconds since 1970.
     """
@@ -92,16 +92,14 @@ class Nonces:
     def __init__(
         self, keys: Sequence[str | bytes] | None, ttl: float, clock: Callable[[], float]
     ) -> None:
-        self._fernet = MultiFernet([Fernet(each) for each in keys or [Fernet.generate_key()]])
+        self._fernet = MultiFernet([Fernet(key) for key in keys or [Fernet.generate_key()]])
         self._ttl = ttl
         self._clock = clock
 
     def new(self) -> str:
-        """Make one."""
         return self._fernet.encrypt_at_time(b"", int(self._clock())).decode()
 
     def is_good(self, nonce: object) -> bool:
-        """Whether it is one of ours, and not too old."""
         if not isinstance(nonce, str) or len(nonce) > _LONGEST_ID:
             return False
         try:
@@ -115,11 +113,11 @@ class ProofVerifier:
     """Checks proofs (RFC 9449, section 4.3).
 
     Args:
-        how: What is asked of them.
-        algorithms: The signatures that are taken.
+        how: The options.
+        algorithms: The signatures that are accepted.
         leeway: Seconds by which clocks may differ.
         clock: Seconds since 1970.
-        shared: What other instances know of the proofs that were used, if there are others.
+        shared: Remembers used proofs for all instances, if there are several.
     """
 
     def __init__(
@@ -138,7 +136,7 @@ class ProofVerifier:
         self._nonces = Nonces(how.nonce_keys, 2 * how.max_age, clock) if how.nonces else None
 
     def new_nonce(self) -> str | None:
-        """Make a nonce for the next proof; `None` where none is needed."""
+        """Make a nonce for the next proof; `None` if none is needed."""
         return None if self._nonces is None else self._nonces.new()
 
     async def verify(
@@ -147,14 +145,14 @@ class ProofVerifier:
         """Check a proof.
 
         Args:
-            proof: What came in the header `DPoP`.
-            token: The access token that it came with.
+            proof: The header `DPoP`.
+            token: The access token beside it.
             thumbprint: The key that the token is bound to.
             method: The method of the request.
             urls: The URL of the request, in the forms in which its sender may know it.
 
         Raises:
-            ProofRefused: It is not one for this request, or was used before.
+            ProofRefused: It is not for this request, or was used before.
         """
         if len(proof) > MAX_PROOF:
             raise ProofRefused("the proof is too long")
@@ -163,7 +161,7 @@ class ProofVerifier:
             raise ProofRefused("the proof is for another token")
         if claims.get("htm") != method:
             raise ProofRefused("the proof is for another method")
-        if normalized(claims.get("htu")) not in {normalized(each) for each in urls}:
+        if normalized(claims.get("htu")) not in set(map(normalized, urls)):
             raise ProofRefused("the proof is for another URL")
         if self._nonces is not None and not self._nonces.is_good(claims.get("nonce")):
             raise ProofRefused("the proof has no nonce that is good", nonce_needed=True)
@@ -184,7 +182,7 @@ class ProofVerifier:
 
     async def _use(self, claims: Any, thumbprint: str) -> None:
         made, id = claims.get("iat"), claims.get("jti")
-        if isinstance(made, bool) or not isinstance(made, int | float) or not abs(made) < 1e12:
+        if not is_time(made):
             raise ProofRefused("the proof does not say when it was made")
         left = made + self._how.max_age + self._leeway - self._clock()
         if not 0 < left <= self._how.max_age + 2 * self._leeway:
@@ -196,11 +194,11 @@ class ProofVerifier:
 
 
 def normalized(url: object) -> str | None:
-    """Write a URL in the one form in which it is compared (RFC 3986, section 6.2.3).
+    """Write a URL in the form in which it is compared (RFC 3986, section 6.2.3).
 
     Returns:
-        It without a port that goes without saying and one slash at its end; `None` if it is none,
-        or has a query or a fragment, which a proof must not have.
+        It without a default port and a slash at its end; `None` if it is no URL, or has a query or
+        a fragment, which a proof must not have.
     """
     try:
         parts = parsed(url, "htu") if isinstance(url, str) and "?" not in url else None

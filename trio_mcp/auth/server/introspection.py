@@ -1,4 +1,4 @@
-"""Tokens that only their issuer can read: it is asked (RFC 7662), and its answer kept a while."""
+"""Tokens that only their issuer can read: ask it (RFC 7662), and keep its answer for a while."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import urlencode
 
 import trio
@@ -16,7 +16,7 @@ from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.documents import ClientRegistration
 from trio_mcp.auth.fetching import Fetched
 from trio_mcp.auth.server.claims import ClaimsCheck
-from trio_mcp.auth.server.refusals import IssuerUnavailable, TokenRefused
+from trio_mcp.auth.server.credentials import IssuerUnavailable, TokenRefused
 from trio_mcp.auth.server.resource import Introspection, ResourceServer
 from trio_mcp.auth.server.single_flight import SingleFlight
 from trio_mcp.errors import AuthorizationError
@@ -28,33 +28,45 @@ Post = Callable[[str, bytes, dict[str, str]], Awaitable[Fetched]]
 
 @frozen
 class Answer:
-    """What an issuer says of a token."""
+    """What an issuer says about a token, and for how many seconds since it was asked that holds."""
 
     claims: dict[str, Any]
     seconds: float
-    """How long that is good, counted from when it was asked for."""
 
 
 class SharedAnswers(Protocol):
-    """What the issuer has told any of several instances."""
+    """Answers that several instances share. Its methods raise nothing."""
 
     async def find(self, token: str) -> Answer | None:
-        """Return what another one was told, if that is good still. It raises nothing."""
+        """Return the answer that any instance has, if it still holds."""
 
     async def keep(self, token: str, answer: Answer) -> None:
-        """Let others know. It raises nothing."""
+        """Share an answer with the other instances."""
+
+
+class LocalAnswers:
+    """A `SharedAnswers` of a single instance, which shares nothing."""
+
+    async def find(self, token: str) -> None:
+        pass
+
+    async def keep(self, token: str, answer: Answer) -> None:
+        pass
+
+
+LOCAL_ANSWERS: Final = LocalAnswers()
 
 
 class Introspector:
-    """Asks the issuer about tokens, each once however many requests bring it.
+    """Asks the issuer about tokens, once for each however many requests bring it.
 
     Args:
-        server: Whose tokens they are to be.
+        server: The server that the tokens must be for.
         how: Where to ask.
-        post: Posts something.
-        flights: Do so once for all who wait.
+        post: Makes a request.
+        flights: Ask once for all requests that wait.
         clock: Seconds since 1970.
-        shared: What other instances were told, if there are others.
+        shared: Answers of other instances.
     """
 
     def __init__(
@@ -64,7 +76,7 @@ class Introspector:
         post: Post,
         flights: SingleFlight[Answer | None],
         clock: Callable[[], float] = time.time,
-        shared: SharedAnswers | None = None,
+        shared: SharedAnswers = LOCAL_ANSWERS,
     ) -> None:
         self._server = server
         self._how = how
@@ -84,11 +96,11 @@ class Introspector:
         """Check a token.
 
         Returns:
-            What it is good for, and for how many seconds that can be taken as known.
+            What it allows, and for how many seconds that holds.
 
         Raises:
             TokenRefused: It is not valid.
-            IssuerUnavailable: The issuer does not say.
+            IssuerUnavailable: The issuer does not answer.
         """
         answer = await self._flights.run(token, lambda: self._answer(token))
         if answer is None:
@@ -108,17 +120,16 @@ class Introspector:
         return str(issuer)
 
     async def _answer(self, token: str) -> Answer | None:
-        """Find out what the issuer says, unless another instance was told lately."""
-        known = None if self._shared is None else await self._shared.find(token)
+        known = await self._shared.find(token)
         if known is not None:
             return known
         asked = trio.current_time()
         claims = await self._ask(token)
         if claims is None:
             return None
-        # Of tokens that are not active, each instance knows by itself: guesses fill no store.
+        # Each instance remembers for itself which tokens are not active: guesses fill no store.
         left = self._how.cache_ttl - (trio.current_time() - asked)
-        if self._shared is not None and claims.get("active") is True and left > 0:
+        if claims.get("active") is True and left > 0:
             await self._shared.keep(token, Answer(claims, left))
         return Answer(claims, self._how.cache_ttl)
 
@@ -131,8 +142,8 @@ class Introspector:
             return None
         if fetched.status == HTTPStatus.OK and isinstance(fetched.document, dict):
             return fetched.document
-        # Nothing in the request is of a caller's choice but the token: if the request is bad,
-        # the token is. Some issuers answer so to what is no token of theirs, such as a JWT.
+        # The caller chose nothing in the request but the token: if the request is bad, the token
+        # is. Some issuers answer so to tokens that are not theirs, such as a JWT.
         if fetched.status == HTTPStatus.BAD_REQUEST:
             return {"active": False}
         logger.warning("A token cannot be looked up: the issuer answers %d", fetched.status)

@@ -1,13 +1,13 @@
-"""The keys of an authorization server: found, kept for their time, and asked for again.
+"""The keys of an authorization server: found, kept for their time, and fetched again.
 
       no keys ──fetch──▶ fresh ──their time──▶ stale ──an hour──▶ no keys
                            ▲                     │
                            └──── fetch ──────────┘   meanwhile the old ones are good
 
-However many requests wait, keys are fetched once; that is done in the nursery of the server, so
-that no request takes it along when it is cancelled. A token with an unknown key makes us look
-again, but only so often: who makes keys up could have us do nothing else. An issuer that fails is
-left alone for a while, which grows; it neither holds up others, nor is anybody let in unchecked.
+However many requests wait, keys are fetched once, in the nursery of the server, so that the fetch
+outlives a request that is cancelled. A token with an unknown key makes us fetch again, but only so
+often: made-up keys could keep us busy. An issuer that fails is left alone for a while, which grows;
+it neither holds up others, nor is any token accepted unchecked.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from joserfc.jwk import Key
 
 from trio_mcp.auth.documents import DocumentError, IssuerMetadata, check_issuer, read
 from trio_mcp.auth.fetching import Fetched
+from trio_mcp.auth.server.credentials import IssuerUnavailable, TokenRefused
 from trio_mcp.auth.server.keys import PublicKeys
-from trio_mcp.auth.server.refusals import IssuerUnavailable, TokenRefused
 from trio_mcp.auth.server.single_flight import SingleFlight
 from trio_mcp.auth.urls import check_endpoint, server_metadata_urls
 from trio_mcp.errors import AuthorizationError
+from trio_mcp.threads import in_thread
 
 logger = logging.getLogger("trio_mcp.auth")
 
@@ -37,7 +38,7 @@ Fetch = Callable[[str], Awaitable[Fetched]]
 _LEAST_TTL: Final = 60.0
 _STALE: Final = 3600.0
 """Seconds for which keys are good after their time, while new ones cannot be had."""
-_BETWEEN: Final = 30.0
+MIN_INTERVAL: Final = 30.0
 """Seconds between two fetches because of unknown keys."""
 _LONGEST_PAUSE: Final = 60.0
 _MANY_KEYS: Final = 10
@@ -50,10 +51,10 @@ class IssuerKeys:
     Args:
         issuer: Its identifier.
         fetch: Gets a document.
-        flights: Do so once for all who wait.
+        flights: Fetch once for all requests that wait.
         ttl: Seconds for which keys are kept.
-        timeout: Seconds that all of it may take.
-        on_change: Called when keys are no longer the same.
+        timeout: Seconds that fetching them may take.
+        on_change: Called when the keys have changed.
     """
 
     issuer: str
@@ -69,19 +70,19 @@ class IssuerKeys:
     _next_try: float = field(default=-inf, init=False)
 
     async def find(self, kid: object, algorithm: str) -> Key:
-        """Return the key of that id.
+        """Return the key with an id.
 
         Raises:
             TokenRefused: The issuer has no such key.
-            IssuerUnavailable: It does not say.
+            IssuerUnavailable: It does not answer.
         """
         now = trio.current_time()
         if self._keys is None or now >= self._fresh_until + _STALE:
             await self._refresh()
         elif now >= self._fresh_until and now >= self._next_try:
-            self._flights.begin(self, self._fetch_keys)  # and these are good meanwhile
+            self._flights.begin(self, self._fetch_keys)  # meanwhile, these are good
         key = self._known(kid, algorithm)
-        if key is None and trio.current_time() >= self._fetched + _BETWEEN:
+        if key is None and trio.current_time() >= self._fetched + MIN_INTERVAL:
             await self._refresh()
             key = self._known(kid, algorithm)
         if key is None:
@@ -104,8 +105,7 @@ class IssuerKeys:
             keys = await _keys_in(fetched.document)
         except (AuthorizationError, ValueError, trio.TooSlowError) as error:
             self._failures += 1
-            pause = min(2.0**self._failures, _LONGEST_PAUSE)
-            self._next_try = trio.current_time() + pause
+            self._next_try = trio.current_time() + min(2.0**self._failures, _LONGEST_PAUSE)
             logger.warning("The keys of %s cannot be had: %s", self.issuer, error or "too slow")
             return False
         self._take(keys, _max_age(fetched.headers))
@@ -138,14 +138,14 @@ async def _keys_in(document: Any) -> PublicKeys:
     """Read a key set, in a worker thread if it has many keys: large ones take half a ms each."""
     keys = document.get("keys") if isinstance(document, dict) else None
     if isinstance(keys, list) and len(keys) > _MANY_KEYS:
-        return await trio.to_thread.run_sync(PublicKeys.read, document, abandon_on_cancel=True)
+        return await in_thread(PublicKeys.read, document)
     return PublicKeys.read(document)
 
 
 def _max_age(headers: Mapping[str, str]) -> float | None:
-    """Seconds for which an answer may be kept; `None` if nothing is said."""
-    for each in headers.get("cache-control", "").lower().split(","):
-        name, _, value = each.strip().partition("=")
+    """Return the seconds for which a response may be kept; `None` if it does not say."""
+    for directive in headers.get("cache-control", "").lower().split(","):
+        name, _, value = directive.strip().partition("=")
         if name in ("no-store", "no-cache"):
             return 0.0
         if name == "max-age" and value.isdecimal() and len(value) < 10:

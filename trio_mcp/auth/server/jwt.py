@@ -8,24 +8,18 @@ from typing import Final
 
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.server.claims import ClaimsCheck
+from trio_mcp.auth.server.credentials import TokenRefused
 from trio_mcp.auth.server.issuer_keys import IssuerKeys
 from trio_mcp.auth.server.keys import BadSignature, read_signed
-from trio_mcp.auth.server.refusals import TokenRefused
 from trio_mcp.auth.server.resource import ResourceServer
 
 _TYPES: Final = frozenset({"at+jwt", "application/at+jwt", "jwt", "application/jwt", ""})
-"""What a token may call itself. RFC 9068 wants the first, and half of all issuers write `JWT`; all
-others (proofs, logout tokens, security events) are no access tokens, whoever has signed them."""
+"""The types of access tokens. RFC 9068 wants the first, and half of all issuers write `JWT`; others
+(proofs, logout tokens, security events) are no access tokens, even if they are well signed."""
 
 
 class JwtVerifier:
-    """Checks tokens by their issuers' keys.
-
-    Args:
-        server: Whose tokens they are to be.
-        issuers: The keys, by issuer.
-        clock: Seconds since 1970.
-    """
+    """Checks tokens for a server by their issuers' keys; the clock is in seconds since 1970."""
 
     def __init__(
         self,
@@ -39,11 +33,11 @@ class JwtVerifier:
         self._clock = clock
 
     async def __call__(self, token: str) -> Authorization:
-        """Check a token. What costs least comes first, and nobody is asked about a stranger's.
+        """Check a token: cheap checks first, and no request for a token of another issuer.
 
         Raises:
             TokenRefused: It is not valid.
-            IssuerUnavailable: The keys cannot be had.
+            IssuerUnavailable: The keys cannot be fetched.
         """
         try:
             signed = read_signed(token, self._server.algorithms)

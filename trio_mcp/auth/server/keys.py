@@ -1,8 +1,8 @@
-"""Public keys and signatures (JOSE): which are taken, and how they are checked.
+"""Public keys and signatures (JOSE): which are accepted, and how they are checked.
 
-joserfc does the work, and cryptography below it. What is decided here is what they may be asked:
-asymmetric algorithms on an allow-list (so that neither `none` nor an HMAC by a public key has
-anything to be looked up in), keys of sound sizes, and no header that must be understood and is not.
+joserfc does the work, and cryptography below it. This module decides what they may be asked:
+asymmetric algorithms on an allow-list (so neither `none` nor an HMAC by a public key), keys of
+sound sizes, and no header that must be understood and is not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ curves up to P-521 and Ed448. A shorter modulus is weak, and whatever is longer 
 
 
 class BadSignature(Exception):
-    """Something that is not signed as it must be. The text is a rule for the log."""
+    """A JWT is not signed as it must be. The text is a rule for the log."""
 
 
 class _Registry(JWSRegistry):
@@ -68,11 +68,7 @@ class Signed:
     _signature: CompactSignature
 
     def verify(self, key: Key) -> None:
-        """Check the signature.
-
-        Raises:
-            BadSignature: It is not by that key.
-        """
+        """Raise `BadSignature` if the signature is not by a key."""
         try:
             key.check_use("sig")
             key.check_alg(self.algorithm)
@@ -84,14 +80,14 @@ class Signed:
 
 
 def read_signed(token: str, algorithms: Collection[str]) -> Signed:
-    """Read a JWS in its compact form, whose payload is JSON; nothing in it is proved yet.
+    """Read a JWS in its compact form, whose payload is JSON, without checking the signature.
 
     Args:
         token: Of a bounded size.
-        algorithms: Those that are allowed, of `ALGORITHMS`.
+        algorithms: Those of `ALGORITHMS` that are allowed.
 
     Raises:
-        BadSignature: It is none, or has a header that is not allowed.
+        BadSignature: It is no such JWS, or has a header that is not allowed.
     """
     try:
         signature = extract_compact(token.encode("ascii"), registry=_REGISTRY)
@@ -113,7 +109,7 @@ def public_key(jwk: object) -> Key:
     """Read a public key (RFC 7517) that can check signatures.
 
     Raises:
-        ValueError: It is none, it is a private or a symmetric key, or of an unsound size.
+        ValueError: It is no key, a private or a symmetric one, or of an unsound size.
     """
     kty = jwk.get("kty") if isinstance(jwk, dict) else None
     if not isinstance(jwk, dict) or not isinstance(kty, str) or kty not in _SIZES:
@@ -155,21 +151,21 @@ class PublicKeys:
         usable = tuple(_usable(keys))
         if not usable:
             raise ValueError("it has no key that can be used")
-        return cls(usable, frozenset(each.thumbprint() for each in usable))
+        return cls(usable, frozenset(key.thumbprint() for key in usable))
 
     def find(self, kid: object, algorithm: str) -> Key | None:
-        """Return the key of that id, or without an id the only one that the algorithm can use."""
+        """Return the key with an id, or without an id the only one that the algorithm can use."""
         kty = _KTY[algorithm[:2]]
-        fitting = [each for each in self._keys if each.key_type == kty]
+        fitting = [key for key in self._keys if key.key_type == kty]
         if kid is not None:
-            return next((each for each in fitting if each.get("kid") == kid), None)
+            return next((key for key in fitting if key.get("kid") == kid), None)
         return fitting[0] if len(fitting) == 1 else None
 
 
 def _usable(keys: list[Any]) -> Iterator[Key]:
-    for each in keys:
+    for jwk in keys:
         try:
-            key = public_key(each)
+            key = public_key(jwk)
         except ValueError:  # of a kind that we do not know (RFC 7517, section 5), or unsound
             continue
         if key.get("use", "sig") == "sig":

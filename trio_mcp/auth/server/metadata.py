@@ -1,7 +1,7 @@
-"""What a protected server says of itself: where tokens for it are to be had, and for which scopes.
+"""Where a protected server says how to get tokens for it, and for which scopes.
 
 In its metadata (RFC 9728), and in the challenges to those who are not let in (RFC 6750, section 3).
-Nothing of why a token was refused is there but that it was.
+They do not say why a token was refused.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def metadata_of(server: ResourceServer, name: str, scopes: frozenset[str]) -> di
     """Make the metadata document.
 
     Args:
-        server: What is protected.
-        name: What people should see, unless it says so itself.
-        scopes: Those without which nothing can be done; more are asked for when they are needed.
+        server: The options.
+        name: The name for people, unless the options have one.
+        scopes: The scopes that any request needs; others are asked for when they are needed.
     """
     dpop = server.dpop
     document: dict[str, Json] = {
@@ -39,24 +39,21 @@ def metadata_of(server: ResourceServer, name: str, scopes: frozenset[str]) -> di
 
 
 def metadata_paths(server: ResourceServer, endpoint: str) -> set[str]:
-    """Where the document is found: by the resource's path, by the endpoint's, and at the root."""
-    return {
-        RESOURCE_METADATA,
-        server.metadata_path,
-        RESOURCE_METADATA + quote(endpoint).rstrip("/"),
-    }
+    """The paths of the document: by the resource's path, by the endpoint's, and at the root."""
+    by_endpoint = RESOURCE_METADATA + quote(endpoint).rstrip("/")
+    return {RESOURCE_METADATA, server.metadata_path, by_endpoint}
 
 
 def challenges_of(
     server: ResourceServer, scopes: Iterable[str], error: str = "", scheme: str = ""
 ) -> bytes:
-    """Write the value of `WWW-Authenticate`: a challenge for each way to come.
+    """Write the value of `WWW-Authenticate`: a challenge for each scheme.
 
     Args:
-        server: Who challenges.
-        scopes: Those that the request needs, all of them.
-        error: What is wrong with the request; none where it had no token.
-        scheme: How the token came, which the error is about.
+        server: The options.
+        scopes: All scopes that the request needs.
+        error: What is wrong with the request; empty where it had no token.
+        scheme: The scheme of the token that the error is about.
     """
     dpop = server.dpop
     schemes = ["Bearer", "DPoP"] if dpop is not None else ["Bearer"]
@@ -65,17 +62,14 @@ def challenges_of(
     about = scheme if scheme in schemes else schemes[0]
     if error in (INVALID_PROOF, USE_NONCE):
         about = "DPoP"
-    shared = {"scope": scope_text(scopes), "resource_metadata": server.metadata_url}
-    return ", ".join(
-        str(
-            Challenge(
-                each,
-                {
-                    "error": error if each == about else "",
-                    **shared,
-                    "algs": " ".join(server.algorithms) if each == "DPoP" else "",
-                },
-            )
-        )
-        for each in schemes
-    ).encode("ascii")
+
+    def challenge(name: str) -> Challenge:
+        parameters = {
+            "error": error if name == about else "",
+            "scope": scope_text(scopes),
+            "resource_metadata": server.metadata_url,
+            "algs": " ".join(server.algorithms) if name == "DPoP" else "",
+        }
+        return Challenge(name, parameters)
+
+    return ", ".join(str(challenge(name)) for name in schemes).encode("ascii")

@@ -1,4 +1,4 @@
-"""Who may come: what an author says of a protected server, and nothing that does any work.
+"""The options of a protected server.
 
 Importing this costs next to nothing. What verifies tokens is imported when the server starts.
 """
@@ -16,13 +16,13 @@ from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.scopes import scopes_of
 from trio_mcp.auth.server.algorithms import ALGORITHMS
 from trio_mcp.auth.urls import parsed, resource_metadata_url
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 
 if TYPE_CHECKING:
     from trio_mcp.auth.fetching import Fetching
 
 Verify = Callable[[str], Awaitable[Authorization | None]]
-"""Takes an access token; returns what it is good for, or `None` if it is nothing."""
+"""Takes an access token; returns what it allows, or `None` if it is not valid."""
 
 _positive: Any = validators.and_(validators.gt(0), validators.lt(inf))
 
@@ -32,11 +32,7 @@ def _is_url(_: object, attribute: Attribute[Any], value: Any) -> None:
 
 
 def _check_url(value: Any, what: str) -> None:
-    """Make sure that a URL is an absolute one that can be trusted.
-
-    Raises:
-        ValueError: It is not.
-    """
+    """Raise `ValueError` for what is no absolute URL that can be trusted."""
     if not isinstance(value, str):
         raise ValueError(f"{what} must be a URL, not {value!r:.200}")
     parsed(value, what)
@@ -44,20 +40,20 @@ def _check_url(value: Any, what: str) -> None:
         raise ValueError(f"{what} cannot have a query: {value!r:.200}")
 
 
-@public
+@public_in("trio_mcp.auth")
 @frozen(kw_only=True)
 class Introspection:
-    """Asks the authorization server what a token is good for (RFC 7662), as opaque ones need.
+    """Asks the authorization server about each token (RFC 7662), as opaque tokens need.
 
     Args:
         endpoint: Its introspection endpoint.
-        client_id: Who we are there.
-        client_secret: Proves it.
-        cache_ttl: Seconds for which an answer is good, which is how late we learn of a token that
-            was revoked; never longer than the token itself.
+        client_id: Our client id there.
+        client_secret: Our secret there.
+        cache_ttl: Seconds for which an answer is kept, so a revoked token may work that much
+            longer; never longer than the token itself.
         require_audience: Refuse answers that do not say whom the token is for. Without it such
             tokens are taken as this server's: only where the authorization server issues tokens for
-            nobody else.
+            no other server.
     """
 
     endpoint: str = field(validator=_is_url)
@@ -67,9 +63,9 @@ class Introspection:
     require_audience: bool = True
 
 
-@public
+@public_in("trio_mcp.auth")
 class ReplayStore(Protocol):
-    """Remembers which proofs were used. One that several processes share refuses in all of them."""
+    """Remembers which proofs were used, for all processes that share it."""
 
     async def add(self, owner: str, id: str, seconds: float) -> bool:
         """Remember a proof for some seconds.
@@ -77,27 +73,27 @@ class ReplayStore(Protocol):
         Args:
             owner: The thumbprint of its key.
             id: Its `jti`.
-            seconds: How long it would be good for.
+            seconds: For how long it could be used.
 
         Returns:
-            Whether it was new, and there is room to remember it.
+            Whether it was new, and there was room to remember it.
         """
         ...
 
 
-@public
+@public_in("trio_mcp.auth")
 @frozen(kw_only=True)
 class DPoP:
     """Tokens that are bound to a key, which every request has to prove to have (RFC 9449).
 
     Args:
         required: Refuse tokens that are not bound to any key.
-        nonces: Have proofs carry a nonce of ours, so that none can be made in advance.
+        nonces: Ask for a nonce of ours in each proof, so that none can be made in advance.
         nonce_keys: Keys that seal nonces (as `Registry(state_keys=...)`): processes that share
             their clients need the same ones.
         max_age: Seconds for which a proof is good.
-        max_proofs: Proofs that are remembered, so that none is used twice; one key may have a
-            tenth of them. Beyond that, proofs are refused until older ones have had their time.
+        max_proofs: Proofs to remember, so that none is used twice; one key may have a tenth of
+            them. Beyond that, proofs are refused until older ones have expired.
         replay_store: Remembers them in place of this process.
     """
 
@@ -112,33 +108,32 @@ class DPoP:
 def _issuers(values: Any) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
         raise ValueError("issuers must be a list of URLs, even of one: put it in brackets")
-    for each in values:
-        _check_url(each, "issuers")
+    for issuer in values:
+        _check_url(issuer, "issuers")
     return tuple(values)
 
 
 def _implied(values: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
-    what = "implied_scopes"
-    return {scope: scopes_of(narrower, what) for scope, narrower in values.items()}
+    return {broad: scopes_of(narrower, "implied_scopes") for broad, narrower in values.items()}
 
 
-@public
+@public_in("trio_mcp.auth")
 @frozen(kw_only=True)
 class ResourceServer:
-    """Who may come to a protected server: an OAuth 2.1 resource server (2026-07-28).
+    """An OAuth 2.1 resource server (2026-07-28): who may use a protected server.
 
-    It says where to get tokens (RFC 9728), challenges those who come without one, and lets in whom
-    one of the issuers has given a token for this server. What is begun with a token (sessions,
-    streams, subscriptions, sealed states) is its owner's, and ends when the token does.
+    It says where to get tokens (RFC 9728), challenges requests without one, and lets in those with
+    a token that one of the issuers has given for this server. What is begun with a token (sessions,
+    streams, subscriptions, sealed states) belongs to its owner, and ends when the token does.
 
     Args:
         resource: The URL by which clients know the MCP endpoint. Tokens must be for it.
         issuers: The authorization servers, exactly as they call themselves.
         scopes: Those that every request needs. Tools, resources and prompts may need more.
         verifier: How tokens are checked. By default they are JWTs (RFC 9068), signed by keys that
-            the issuer publishes; otherwise ask the issuer (`Introspection`), or an async function
-            that returns an `Authorization`, or `None`; it has to make sure itself that the token is
-            for this server.
+            the issuer publishes. Otherwise, an `Introspection` that asks the issuer, or an async
+            function that returns an `Authorization`, or `None`; it has to check itself that the
+            token is for this server.
         audiences: What tokens may be for instead, where an issuer does not know resources by URL.
         implied_scopes: Broad scopes, and the narrower ones that they imply.
         dpop: Whether and how tokens are bound to keys; without it, bound tokens are refused.
@@ -165,7 +160,7 @@ class ResourceServer:
     dpop: DPoP | None = None
 
     algorithms: Sequence[str] = field(default=ALGORITHMS)
-    """The signatures that are taken. Only asymmetric ones are known."""
+    """The signatures that are accepted. Only asymmetric ones are known."""
 
     leeway: float = field(default=30.0, validator=validators.ge(0))
     """Seconds by which clocks may differ."""
@@ -187,19 +182,18 @@ class ResourceServer:
 
     @algorithms.validator
     def _check_algorithms(self, attribute: Attribute[Any], value: Sequence[str]) -> None:
-        for each in [value] if isinstance(value, str) else value:
-            if isinstance(value, str) or each not in ALGORITHMS:
-                raise ValueError(f"algorithms cannot have {each!r}: give a list of {ALGORITHMS}")
+        for name in [value] if isinstance(value, str) else value:
+            if isinstance(value, str) or name not in ALGORITHMS:
+                raise ValueError(f"algorithms cannot have {name!r}: give a list of {ALGORITHMS}")
         if not value:
             raise ValueError("algorithms must have at least one")
 
     @audiences.validator
     def _check_audiences(self, attribute: Attribute[Any], value: Sequence[str]) -> None:
-        if isinstance(value, str) or not all(isinstance(each, str) and each for each in value):
+        if isinstance(value, str) or not all(isinstance(name, str) and name for name in value):
             raise ValueError("audiences must be a list of texts that are not empty")
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what verifies nothing."""
         if not (self.verifier is None or callable(self.verifier)) and not isinstance(
             self.verifier, Introspection
         ):

@@ -1,4 +1,4 @@
-"""Work that is done once, however many wait for what comes of it."""
+"""Work that runs once, however many tasks wait for its result."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final, Generic, TypeVar
 import trio
 from attrs import define, field
 
-_MOST: Final = 64
-"""Works that are under way at a time. Whoever guesses thousands of tokens has most of them wait."""
+MAX_FLIGHTS: Final = 64
+"""Works that run at a time. Of thousands of guessed tokens, most wait."""
 _AT_ONCE: Final = 16
-"""Of those who waited, how many go on in one round of the loop."""
+"""Tasks that go on in one round of the loop, of those that have waited."""
 
 T = TypeVar("T")
 
@@ -23,35 +23,31 @@ class _Flight(Generic[T]):
 
 
 class SingleFlight(Generic[T]):
-    """Does work in a nursery of its own, so that nobody who waits takes it along when he leaves.
-
-    Args:
-        nursery: Where it is done.
-    """
+    """Runs work in a nursery, so that it goes on if a task that waits for it is cancelled."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
         self._flights: dict[Hashable, _Flight[T]] = {}
-        self._working = trio.Semaphore(_MOST)
+        self._working = trio.Semaphore(MAX_FLIGHTS)
         self._turns = trio.Semaphore(_AT_ONCE)
 
     async def run(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> T:
-        """Wait for the work of that key, which is begun unless it is under way.
+        """Wait for the result of a key's work, which is started unless it is running.
 
         Args:
-            key: What it is about.
-            work: Does it. It raises nothing: what goes wrong is a result.
+            key: What the work is about.
+            work: Does it. It raises nothing: failures are results.
 
-        Cancelled, the work goes on for the others.
+        If this is cancelled, the work goes on for the others.
         """
         flight = self.begin(key, work)
         await flight.done.wait()
-        async with self._turns:  # a thousand who go on at once would hold the loop together
+        async with self._turns:  # a thousand tasks that go on at once would hold up the loop
             pass
         return flight.results[0]
 
     def begin(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> _Flight[T]:
-        """Begin the work of that key, unless it is under way, and wait for nothing."""
+        """Start the work of a key, unless it is running, without waiting for it."""
         flight = self._flights.get(key)
         if flight is None:
             flight = self._flights[key] = _Flight()

@@ -1,4 +1,4 @@
-"""Tokens that were looked at before, by their hash, with what came of it."""
+"""Outcomes of tokens that were checked before, by the hash of the token."""
 
 from __future__ import annotations
 
@@ -9,46 +9,45 @@ import trio
 from attrs import frozen
 
 from trio_mcp.auth.authorization import Authorization
-from trio_mcp.auth.server.refusals import TokenRefused
+from trio_mcp.auth.server.credentials import TokenRefused
 
 T = TypeVar("T")
 
 
 @frozen
 class _Until:
-    """An outcome that has to be found out again at some time, by Trio's clock."""
+    """An outcome that holds until some time, by Trio's clock."""
 
     outcome: Authorization | str
     time: float
 
 
 class TokenCache:
-    """Remembers tokens for some time; when there are too many, those that came last.
+    """Remembers the outcomes of tokens; when there are too many, the latest.
 
-    Those that are refused have room of their own: who guesses pushes out nobody.
+    Refused tokens have room of their own, so that guesses push out no good ones.
 
     Args:
-        most: How many there may be of either kind.
+        limit: Tokens of either kind to remember.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        # Most are good until they expire, which they know themselves: of ten thousand, each byte
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        # Most hold until their token expires, so `_Until` is spared: of ten thousand, each byte
         # counts.
         self._good: dict[bytes, Authorization | _Until] = {}
         self._refused: dict[bytes, _Until] = {}
         self.version = 0
-        """Changes whenever all is forgotten."""
+        """Changes whenever the cache is cleared."""
 
     def __len__(self) -> int:
-        """How many are remembered."""
         return len(self._good) + len(self._refused)
 
     def find(self, token: str) -> Authorization | None:
-        """Return what a token is good for; `None` if that has to be found out.
+        """Return what a token allows; `None` if that is not known.
 
         Raises:
-            TokenRefused: It is good for nothing.
+            TokenRefused: It was refused before.
         """
         digest = _digest(token)
         found = self._good.get(digest) or self._refused.get(digest)
@@ -61,7 +60,7 @@ class TokenCache:
         return found.outcome
 
     def put(self, token: str, outcome: Authorization | str, until: float) -> None:
-        """Remember what came of a token, until some time by Trio's clock."""
+        """Remember what a token allows, or why it is refused, until some time by Trio's clock."""
         digest = _digest(token)
         if isinstance(outcome, str):
             self._keep(self._refused, digest, _Until(outcome, until))
@@ -73,15 +72,15 @@ class TokenCache:
     def _keep(self, kept: dict[bytes, T], digest: bytes, outcome: T) -> None:
         kept.pop(digest, None)
         kept[digest] = outcome
-        if len(kept) > self._most:
+        if len(kept) > self._limit:
             del kept[next(iter(kept))]
 
     def clear(self) -> None:
-        """Forget all: a key is gone, perhaps because it is not to be trusted any more."""
+        """Forget all, as when a key is gone, perhaps because it is no longer trusted."""
         self._good.clear()
         self._refused.clear()
         self.version += 1
 
 
 def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()  # which tells nobody who reads our memory
+    return hashlib.sha256(token.encode()).digest()  # our memory has no tokens to steal

@@ -14,8 +14,7 @@ from cyclopts import Parameter, validators
 from trio_mcp.background import background_task
 from trio_mcp.cli.arguments import check_arguments, parse_arguments
 from trio_mcp.cli.bench.http import load_http
-from trio_mcp.cli.bench.load import Run, calls_of
-from trio_mcp.cli.bench.stdio import load_stdio
+from trio_mcp.cli.bench.load import Run, calls_of, load_stdio
 from trio_mcp.cli.content import words_of
 from trio_mcp.cli.failures import FAILED, OK, Failure, one_line
 from trio_mcp.cli.options import (
@@ -45,7 +44,7 @@ _WARM_UP: Final = 0.2
 """Seconds of calls that do not count."""
 
 Load = Callable[[int, float], Awaitable[Run]]
-"""Keeps so many calls in flight for so many seconds."""
+"""Keeps this many calls in flight for this many seconds."""
 
 
 def bench(
@@ -68,21 +67,38 @@ def bench(
 
     The tool is really called, many times.
     """
-    place = parse_target(target)
-    screen = Screen(as_json=as_json)
-    found = run_async(
-        partial(_measure, screen, place, name, arguments, options, in_flight, seconds)
-    )
+    place, screen = parse_target(target), Screen(as_json=as_json)
+
+    async def measure() -> tuple[_Call, float | None, list[Run]]:
+        http = options.http_options(place, screen)
+        async with connected(place, options, screen, may_ask=False, http=http) as session:
+            call = await _first_call(session, name, arguments)
+        opened = _open_process_load if place.url is None else partial(_open_url_load, http)
+        async with opened(place, options, call) as (load, start):
+            with screen.busy(f"calling {call.tool}"):
+                await load(1, min(_WARM_UP, seconds))
+            runs = []
+            for number in in_flight:
+                with screen.busy(f"calling {call.tool}, {number} in flight, for {seconds:g} s"):
+                    runs.append(await load(number, seconds))
+        return call, start, runs
+
+    call, start, runs = run_async(measure)
     if as_json:
-        screen.json(found.as_json(place))
+        started = None if start is None else round(start, 3)
+        about = {"target": place.text, "tool": call.tool, "era": call.era, "startSeconds": started}
+        screen.json({**about, "runs": [run.as_json() for run in runs]})
     else:
-        found.show(screen, place)
-    return FAILED if any(run.failed for run in found.runs) else OK
+        after = "" if start is None else f", first answer after {start:.2f} s"
+        screen.heading(f"{call.tool} of {place.text} ({call.era}{after})")
+        headers = ("In flight", "Calls/s", "p50 ms", "p99 ms", "Failed")
+        screen.table(headers, [run.as_row() for run in runs])
+    return FAILED if any(run.failed for run in runs) else OK
 
 
 @frozen
-class Call:
-    """The call that a server is loaded with."""
+class _Call:
+    """The call that is repeated."""
 
     tool: str
     era: Era
@@ -90,78 +106,11 @@ class Call:
     params: dict[str, Json]
 
 
-@frozen
-class Measurement:
-    """What was measured."""
-
-    call: Call
-    start_seconds: float | None
-    """From the start of the process to its first answer; `None` for a URL."""
-    runs: list[Run]
-
-    def as_json(self, target: Target) -> dict[str, Json]:
-        """The figures for programs."""
-        start = self.start_seconds
-        return {
-            "target": target.text,
-            "tool": self.call.tool,
-            "era": self.call.era,
-            "startSeconds": None if start is None else round(start, 3),
-            "runs": [run.as_json() for run in self.runs],
-        }
-
-    def show(self, screen: Screen, target: Target) -> None:
-        """Show the figures in a table."""
-        start = self.start_seconds
-        after = "" if start is None else f", first answer after {start:.2f} s"
-        screen.heading(f"{self.call.tool} of {target.text} ({self.call.era}{after})")
-        rows = [
-            (
-                str(run.in_flight),
-                f"{run.rate:,.0f}",
-                f"{run.percentile(50):,.3f}",
-                f"{run.percentile(99):,.3f}",
-                str(run.failed),
-            )
-            for run in self.runs
-        ]
-        screen.table(("In flight", "Calls/s", "p50 ms", "p99 ms", "Failed"), rows)
-
-
-async def _measure(
-    screen: Screen,
-    target: Target,
-    name: str | None,
-    words: Sequence[str],
-    options: ConnectionOptions,
-    in_flight: Sequence[int],
-    seconds: float,
-) -> Measurement:
-    http = options.http_options(target, screen)
-    async with connected(target, options, screen, may_ask=False, http=http) as session:
-        call = await _first_call(session, name, words)
-    opened = _open_process_load if target.url is None else partial(_open_url_load, http)
-    async with opened(target, options, call) as (load, start_seconds):
-        runs = []
-        with screen.busy(f"calling {call.tool}"):
-            await load(1, min(_WARM_UP, seconds))
-        for number in in_flight:
-            with screen.busy(f"calling {call.tool}, {number} in flight, for {seconds:g} s"):
-                runs.append(await load(number, seconds))
-    return Measurement(call, start_seconds, runs)
-
-
-async def _first_call(session: Session, name: str | None, words: Sequence[str]) -> Call:
-    """Call the tool once, to see that it can be called.
-
-    Raises:
-        Failure: There is no such tool, or the call fails.
-        Usage: The arguments are none.
-    """
+async def _first_call(session: Session, name: str | None, words: Sequence[str]) -> _Call:
+    """Call the tool once, to see that it can be called."""
     client = session.client
     if name is None:
-        names = ", ".join(client.tools)
-        raise Failure(f"say which tool to call (it really is called): {names}")
+        raise Failure(f"say which tool to call (it really is called): {', '.join(client.tools)}")
     tool = session.tool(name)
     arguments = parse_arguments(words, tool.input_schema)
     check_arguments(tool, arguments)
@@ -174,12 +123,12 @@ async def _first_call(session: Session, name: str | None, words: Sequence[str]) 
         raise Failure(f"a call of tool {name!r} fails: {one_line(words_of(result))}")
     if client.era == "modern":
         params["_meta"] = modern_meta(client.revision)
-    return Call(name, client.era, client.revision, params)
+    return _Call(name, client.era, client.revision, params)
 
 
 @asynccontextmanager
 async def _open_process_load(
-    target: Target, options: ConnectionOptions, call: Call
+    target: Target, options: ConnectionOptions, call: _Call
 ) -> AsyncIterator[tuple[Load, float | None]]:
     began = trio.current_time()
     async with open_process(target.process or [], options.process_options()) as transport:
@@ -193,7 +142,7 @@ async def _open_process_load(
 
 @asynccontextmanager
 async def _open_url_load(
-    http: HttpOptions, target: Target, options: ConnectionOptions, call: Call
+    http: HttpOptions, target: Target, options: ConnectionOptions, call: _Call
 ) -> AsyncIterator[tuple[Load, float | None]]:
     assert target.url is not None
     timeouts = Timeouts(answer=options.timeout)
@@ -201,14 +150,13 @@ async def _open_url_load(
         await _shake_hands(probe, call)
         headers = {**probe.headers("tools/call", call.params), **http.headers}
         if http.auth is not None:
-            from trio_mcp.cli.login.way_in import sent_by_hand
+            from trio_mcp.cli.login.auth import sent_by_hand
 
             headers |= await sent_by_hand(http.auth, target.url)
         yield partial(load_http, target.url, headers, calls_of(call.params)), None
 
 
-async def _shake_hands(probe: Probe, call: Call) -> None:
-    """Begin as a client that knows already what the server speaks."""
+async def _shake_hands(probe: Probe, call: _Call) -> None:
     if call.era == "modern":
         answer = await probe.send_request("server/discover")
     else:

@@ -1,7 +1,7 @@
 """Loading a server at a URL: as many connections as there are calls in flight.
 
-A client's own work would be most of what is measured, so the requests are made beforehand, and of
-the replies no more is read than it takes to know where they end and whether they are good.
+To measure the server and not the client, requests are made beforehand, and replies are read only as
+far as it takes to find their ends and errors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ERRORS: Final = (b'"isError":true', b'"isError": true', b'"error":')
 
 
 class Connection:
-    """One connection, on which one request follows the other."""
+    """A connection for one request at a time."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         self._url = urlsplit(url)
@@ -33,7 +33,7 @@ class Connection:
         self._parser: Any = None
 
     async def call(self, body: bytes) -> bool:
-        """Send a call and wait for its reply; return whether that is a success.
+        """Send a call and wait for its reply; return whether it succeeded.
 
         Raises:
             OSError: The server cannot be reached.
@@ -60,7 +60,6 @@ class Connection:
         return good
 
     async def aclose(self) -> None:
-        """Close it; the next call opens it anew."""
         if self._stream is not None:
             stream, self._stream = self._stream, None
             await trio.aclose_forcefully(stream)
@@ -80,11 +79,9 @@ class Connection:
     # -- the parser's callbacks -----------------------------------------------------------
 
     def on_body(self, data: bytes) -> None:
-        """Take a piece of the body."""
         self._body += data
 
     def on_message_complete(self) -> None:
-        """The reply is complete."""
         self._complete = True
 
 
@@ -95,11 +92,6 @@ async def load_http(
     in_flight: int,
     seconds: float,
 ) -> Run:
-    """Keep so many calls in flight for so long.
-
-    Raises:
-        Failure: The server cannot be reached any more.
-    """
     times: list[float] = []
     failed = 0
     began = trio.current_time()
@@ -130,7 +122,7 @@ async def load_http(
 
 
 def _head(url: SplitResult, headers: Mapping[str, str]) -> bytes:
-    """The head of each request, with a blank for the length of its body."""
+    """Make the head of each request, with a `%d` for the length of its body."""
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
     host = url.netloc.rpartition("@")[2]
     lines = [f"POST {path} HTTP/1.1", f"Host: {host}"]

@@ -1,4 +1,4 @@
-"""How a server at a URL refuses those whom it does not know, and whether they learn how to get in.
+"""How a server at a URL refuses unknown clients, and whether they learn how to be authorized.
 
 Revision 2026-07-28, "Authorization"; RFC 9728.
 """
@@ -13,7 +13,7 @@ from trio_mcp.auth.challenges import parse_challenges
 from trio_mcp.auth.urls import resource_metadata_urls
 from trio_mcp.cli.doctor.report import Report
 from trio_mcp.cli.probing.base import Answer, Timeouts
-from trio_mcp.cli.probing.http import HttpProbe, open_http_probe
+from trio_mcp.cli.probing.http import open_http_probe
 from trio_mcp.client.http.options import HttpOptions
 
 _AUTHORIZATION: Final = "Authorization"
@@ -22,7 +22,7 @@ _AUTHORIZATION: Final = "Authorization"
 async def check_challenge(
     report: Report, url: str, options: HttpOptions, timeouts: Timeouts
 ) -> None:
-    """Check what is said to those who come without a token, or with one that is none.
+    """Check the answers to requests without a token, and with an invalid one.
 
     Raises:
         ClientError: The server cannot be reached.
@@ -33,26 +33,23 @@ async def check_challenge(
         answer = await probe.send_request("server/discover")
         if answer is None or answer.status != 401:
             return
-        await _check_made_up_token(report, probe)
+        request = probe.make_request("server/discover", None)
+        made_up = {_AUTHORIZATION: "Bearer made-up-by-trio-mcp-doctor"}
+        tried = await probe.send(request, more_headers=made_up)
+        if tried is not None and tried.result is not None:
+            report.add("takes-any-token", "a token that was made up opens it")
     challenges = parse_challenges([(answer.headers or {})["www-authenticate"]])
     if not challenges:
         report.add("no-challenge", "HTTP status 401 comes without `WWW-Authenticate`")
-    elif any(each.resource_metadata for each in challenges) or challenges[0].scheme == "basic":
+    elif any(found.resource_metadata for found in challenges) or challenges[0].scheme == "basic":
         return
     if not await _has_metadata(url, stranger, timeouts):
         what = "it does not say which authorization server gives tokens for it"
         report.add("no-resource-metadata", what)
 
 
-async def _check_made_up_token(report: Report, probe: HttpProbe) -> None:
-    request = probe.make_request("server/discover", None)
-    answer = await probe.post(request, {_AUTHORIZATION: "Bearer made-up-by-trio-mcp-doctor"})
-    if answer is not None and answer.result is not None:
-        report.add("takes-any-token", "a token that was made up opens it")
-
-
 async def _has_metadata(url: str, options: HttpOptions, timeouts: Timeouts) -> bool:
-    """Whether the resource's metadata is where clients look for it without being told."""
+    """Whether the resource's metadata is at the usual URL."""
     for place in resource_metadata_urls(url):
         async with open_http_probe(place, options, "modern", timeouts) as probe:
             answer: Answer | None = await probe.exchange("GET", {"Accept": "application/json"})

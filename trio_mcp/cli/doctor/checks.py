@@ -1,4 +1,4 @@
-"""What any server must get right, in either era and over any transport.
+"""Checks of any server, in either era and over any transport.
 
 No tool of the server is called, and no resource read: an examination changes nothing.
 """
@@ -35,14 +35,14 @@ from trio_mcp.wire.revisions import (
     NEWEST_LEGACY,
 )
 
-UNKNOWN_VERSION: Final = "1900-01-01"
+_UNKNOWN_VERSION: Final = "1900-01-01"
 _NO_SUCH: Final = "trio-mcp-doctor-no-such-thing"
-_MOST_PAGES: Final = 200
+_MAX_PAGES: Final = 200
 _LARGE: Final = 200_000
-"""Bytes of a request that is large, and still smaller than many a file."""
+"""Bytes of a large request, which is still smaller than many files."""
 
 
-@frozen(kw_only=True)
+@frozen
 class _Refusal:
     """A request that has to be refused."""
 
@@ -50,75 +50,63 @@ class _Refusal:
     method: str
     params: dict[str, Json] = field(factory=dict)
     capability: str | None = None
-    """The capability without which it says nothing."""
-    code: int = INVALID_PARAMS
+    """The capability without which it is skipped."""
+    code: int = field(default=INVALID_PARAMS, kw_only=True)
     """The code of its error,"""
-    legacy_code: int = INVALID_PARAMS
+    legacy_code: int = field(default=INVALID_PARAMS, kw_only=True)
     """or, from legacy servers, this one."""
-    status: int | None = None
-    """The HTTP status of its refusal in the modern era, if that is another than 200."""
-    severity: Severity = "warning"
+    status: int | None = field(default=None, kw_only=True)
+    """The HTTP status of its refusal in the modern era, if not 200."""
+    severity: Severity = field(default="warning", kw_only=True)
     """How bad another code is."""
-    answered: Severity = "error"
+    answered: Severity = field(default="error", kw_only=True)
     """How bad it is to answer with a result."""
 
 
+_NO_TOOL: Final[dict[str, Json]] = {"name": _NO_SUCH, "arguments": {}}
+_NO_RESOURCE: Final[dict[str, Json]] = {"uri": f"{_NO_SUCH}://none"}
 _REFUSALS: Final = (
     _Refusal(
-        what="an unknown method",
-        method=f"{_NO_SUCH}/method",
+        "an unknown method",
+        f"{_NO_SUCH}/method",
         code=METHOD_NOT_FOUND,
         legacy_code=METHOD_NOT_FOUND,
         status=404,
     ),
+    _Refusal("a call of an unknown tool", "tools/call", _NO_TOOL, "tools"),
     _Refusal(
-        capability="tools",
-        what="a call of an unknown tool",
-        method="tools/call",
-        params={"name": _NO_SUCH, "arguments": {}},
+        "a call that names no tool", "tools/call", {"arguments": {}}, "tools", severity="note"
     ),
+    _Refusal("a request for an unknown prompt", "prompts/get", {"name": _NO_SUCH}, "prompts"),
     _Refusal(
-        capability="tools",
-        what="a call that names no tool",
-        method="tools/call",
-        params={"arguments": {}},
-        severity="note",
-    ),
-    _Refusal(
-        capability="prompts",
-        what="a request for an unknown prompt",
-        method="prompts/get",
-        params={"name": _NO_SUCH},
-    ),
-    _Refusal(
-        capability="resources",
-        what="a request for an unknown resource",
-        method="resources/read",
-        params={"uri": f"{_NO_SUCH}://none"},
+        "a request for an unknown resource",
+        "resources/read",
+        _NO_RESOURCE,
+        "resources",
         legacy_code=RESOURCE_NOT_FOUND,
         answered="note",
     ),
 )
 _OF_VERSION: Final = _Refusal(
-    what="an unknown version",
-    method="server/discover",
-    params={"_meta": {META_VERSION: UNKNOWN_VERSION}},
+    "an unknown version",
+    "server/discover",
+    {"_meta": {META_VERSION: _UNKNOWN_VERSION}},
     code=UNSUPPORTED_PROTOCOL_VERSION,
     status=400,
     severity="error",
 )
 _OF_META: Final = _Refusal(
-    what="a request without the client's capabilities in `_meta`",
-    method="server/discover",
-    params={"_meta": {META_CLIENT_CAPABILITIES: None, META_VERSION: NEWEST.name}},
+    "a request without the client's capabilities in `_meta`",
+    "server/discover",
+    {"_meta": {META_CLIENT_CAPABILITIES: None, META_VERSION: NEWEST.name}},
     severity="error",
 )
 
 
-async def check_legacy(report: Report, probe: Probe, *, patience: float) -> bool:
-    """Check everything that a legacy client relies on; return whether there is one to serve."""
+async def check_legacy(report: Report, probe: Probe, *, timeout: float) -> bool:
+    """Check all that a legacy client relies on; return whether it can be served."""
     answer = await probe.send_request(
-        "initialize", initialize_params(NEWEST_LEGACY.name), patience=patience
+        "initialize", initialize_params(NEWEST_LEGACY.name), timeout=timeout
     )
     if answer is None or not isinstance(answer.result, dict):
         return False
@@ -135,19 +123,21 @@ async def check_legacy(report: Report, probe: Probe, *, patience: float) -> bool
     if reply is not None and reply.status != 202:
         what = f"a notification is answered with HTTP status {reply.status}, not 202"
         report.add("wrong-status", what)
-    await _check_ping(report, probe)
+    pong = await _ask(report, probe, "ping")
+    if pong is not None and pong.result != {}:
+        said = _said(pong) if pong.error is not None else shown(pong.result)
+        report.add("bad-result", f"`ping` is answered with {said} instead of an empty result")
     with _examined_in(report, probe):
-        await _check_lists(report, probe, capabilities)
-        await _check_refusals(report, probe, capabilities)
+        await _check_offers(report, probe, capabilities)
         await _check_robustness(report, probe, "ping")
     return True
 
 
-async def check_version_negotiation(report: Report, probe: Probe, *, patience: float) -> None:
+async def check_version_negotiation(report: Report, probe: Probe, *, timeout: float) -> None:
     """Check that an unknown version is answered with a known one (2025-11-25, "Lifecycle")."""
-    what = f"`initialize` with the unknown version {UNKNOWN_VERSION}"
-    params = initialize_params(UNKNOWN_VERSION)
-    answer = await _ask(report, probe, "initialize", params, what=what, patience=patience)
+    what = f"`initialize` with the unknown version {_UNKNOWN_VERSION}"
+    params = initialize_params(_UNKNOWN_VERSION)
+    answer = await _ask(report, probe, "initialize", params, what=what, timeout=timeout)
     if answer is None:
         return
     if answer.error is not None:
@@ -159,27 +149,26 @@ async def check_version_negotiation(report: Report, probe: Probe, *, patience: f
             report.add("version-negotiation", f"{what} is answered with {shown(version)}")
 
 
-async def check_modern(report: Report, probe: Probe, *, patience: float) -> bool:
-    """Check everything that a modern client relies on; return whether there is one to serve."""
-    answer = await probe.send_request("server/discover", patience=patience)
+async def check_modern(report: Report, probe: Probe, *, timeout: float) -> bool:
+    """Check all that a modern client relies on; return whether it can be served."""
+    answer = await probe.send_request("server/discover", timeout=timeout)
     if answer is None and probe.gone is None and report.legacy is not None:
         what = "`server/discover`, with which modern clients begin"
-        report.add("no-answer", f"{what}: {_silence(patience)}", severity="warning")
+        report.add("no-answer", f"{what}: {_silence(timeout)}", severity="warning")
     if answer is None or not isinstance(answer.result, dict):
         return False
     result = answer.result
     versions = result.get("supportedVersions")
-    if not isinstance(versions, list) or not any(each in MODERN for each in versions):
+    if not isinstance(versions, list) or not any(version in MODERN for version in versions):
         return False
-    report.modern = max(each for each in versions if each in MODERN)
+    report.modern = max(version for version in versions if version in MODERN)
     report.starts.append(answer.seconds)
     _check_modern_result(report, "server/discover", result)
     meta = result.get("_meta")
     info = meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None
     capabilities = _check_handshake(report, "server/discover", result, info)
     with _examined_in(report, probe):
-        await _check_lists(report, probe, capabilities)
-        await _check_refusals(report, probe, capabilities)
+        await _check_offers(report, probe, capabilities)
     await _check_meta(report, probe)
     with _examined_in(report, probe):
         await _check_robustness(report, probe, "server/discover")
@@ -187,35 +176,38 @@ async def check_modern(report: Report, probe: Probe, *, patience: float) -> bool
 
 
 def check_unexpected(report: Report, probe: Probe) -> None:
-    """Check what came that should not have come."""
-    spread = spread_message([each.line for each in probe.noise if each.fault is None])
+    spread = _spread_message([noise.line for noise in probe.noise if noise.fault is None])
     if spread is not None and not report.has("bad-message", "several lines"):
         report.add("bad-message", f"it writes one message in several lines: {shown(spread)}")
-    plain = [each for each in probe.noise if each.fault is None and spread is None]
+    plain = [noise for noise in probe.noise if noise.fault is None and spread is None]
     kind = "stdout-noise" if probe.on_lines else "bad-message"
     if plain and not report.has(kind, "is no message"):  # it is another line at each start
         more = f" (and {len(plain) - 1} more)" if len(plain) > 1 else ""
         first = repr(cut(plain[0].line))
         does = "writes" if probe.on_lines else "answers"
         report.add(kind, f"what it {does} is no message: {first}{more}")
-    for each in probe.noise:
-        if each.fault is not None and not report.has("bad-message", each.fault):
-            what = f"what it writes is no proper message, as {each.fault}"
-            report.add("bad-message", f"{what}: {cut(each.line)!r}")
-    if probe.stray_answers:
-        ids = ", ".join(shown(each) for each in probe.stray_answers[:3])
-        report.add("stray-answer", f"it answers what nobody has asked, with the id {ids}")
-    if probe.repeated_answers:
-        ids = ", ".join(shown(each) for each in probe.repeated_answers[:3])
-        report.add("repeated-answer", f"it answers more than once, with the id {ids}")
+    for noise in probe.noise:
+        if noise.fault is not None and not report.has("bad-message", noise.fault):
+            what = f"what it writes is no proper message, as {noise.fault}"
+            report.add("bad-message", f"{what}: {cut(noise.line)!r}")
+    for code, ids, does in (
+        (
+            "stray-answer",
+            probe.stray_answers,
+            "it answers what was not asked, with the id",
+        ),
+        ("repeated-answer", probe.repeated_answers, "it answers more than once, with the id"),
+    ):
+        if ids:
+            report.add(code, f"{does} {', '.join(map(shown, ids[:3]))}")
     if probe.requests_received and probe.era == "modern":
-        asked = ", ".join(cut(each) for each in sorted(set(probe.requests_received)))
+        asked = ", ".join(map(cut, sorted(set(probe.requests_received))))
         report.add("asks-modern-client", f"it sends requests to a modern client: {asked}")
 
 
-def spread_message(lines: list[bytes]) -> dict[str, Json] | None:
-    """Find a message that was written in several lines, as indented JSON is."""
-    text = "\n".join(each.decode("utf-8", "replace") for each in lines)
+def _spread_message(lines: list[bytes]) -> dict[str, Json] | None:
+    """Find a message that was written in several lines, such as indented JSON."""
+    text = "\n".join(line.decode("utf-8", "replace") for line in lines)
     begin = text.find("{")
     if begin < 0:
         return None
@@ -232,7 +224,6 @@ def spread_message(lines: list[bytes]) -> dict[str, Json] | None:
 
 @contextmanager
 def _examined_in(report: Report, probe: Probe) -> Iterator[None]:
-    """Keep in mind in which era something is found that is looked for in both."""
     report.era = probe.era
     try:
         yield
@@ -243,7 +234,7 @@ def _examined_in(report: Report, probe: Probe) -> Iterator[None]:
 def _check_handshake(
     report: Report, method: str, result: dict[str, Json], info: Json
 ) -> dict[str, Json]:
-    """Check who the server says it is, and what it says it can do; return the latter."""
+    """Check serverInfo and the capabilities; return the latter."""
     match info:
         case {"name": str(name), "version": str(version)}:
             report.server = Server(name, version)
@@ -260,14 +251,7 @@ def _check_handshake(
     return {}
 
 
-async def _check_ping(report: Report, probe: Probe) -> None:
-    answer = await _ask(report, probe, "ping")
-    if answer is not None and answer.result != {}:
-        said = _said(answer) if answer.error is not None else shown(answer.result)
-        report.add("bad-result", f"`ping` is answered with {said} instead of an empty result")
-
-
-async def _check_lists(report: Report, probe: Probe, capabilities: dict[str, Json]) -> None:
+async def _check_offers(report: Report, probe: Probe, capabilities: dict[str, Json]) -> None:
     listed: list[str] = []
     for method, (capability, key) in LISTS.items():
         if capability in capabilities:
@@ -282,14 +266,17 @@ async def _check_lists(report: Report, probe: Probe, capabilities: dict[str, Jso
                 what = f"it has {key}, but does not declare the capability {capability!r}"
                 report.add("undeclared", what)
     await _check_cursors(report, probe, listed)
+    for refusal in _REFUSALS:
+        if refusal.capability is None or refusal.capability in capabilities:
+            await _check_refusal(report, probe, refusal)
 
 
 async def _pages(report: Report, probe: Probe, method: str, key: str) -> list[Json] | None:
-    """All pages of a list; `None` if it cannot be had."""
+    """Return all pages of a list, or `None` if it fails."""
     items: list[Json] = []
     seen: set[str] = set()
     params: dict[str, Json] = {}
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         answer = await _ask(report, probe, method, params)
         if answer is None:
             return None
@@ -320,7 +307,7 @@ async def _pages(report: Report, probe: Probe, method: str, key: str) -> list[Js
 
 
 async def _check_cursors(report: Report, probe: Probe, methods: list[str]) -> None:
-    """Check that a cursor that is none is refused ("Pagination: Error Handling")."""
+    """Check that an unknown cursor is refused ("Pagination: Error Handling")."""
     careless = []
     for method in methods:
         what = f"`{method}` with an unknown cursor"
@@ -334,13 +321,6 @@ async def _check_cursors(report: Report, probe: Probe, methods: list[str]) -> No
             report.add("wrong-error", said, severity="note")
     if careless:
         report.add("ignored-cursor", f"any cursor will do for {', '.join(careless)}")
-
-
-async def _check_refusals(report: Report, probe: Probe, capabilities: dict[str, Json]) -> None:
-    """Check that what cannot be done is refused with the right error."""
-    for each in _REFUSALS:
-        if each.capability is None or each.capability in capabilities:
-            await _check_refusal(report, probe, each)
 
 
 async def _check_refusal(report: Report, probe: Probe, refusal: _Refusal) -> Answer | None:
@@ -366,7 +346,7 @@ async def _check_refusal(report: Report, probe: Probe, refusal: _Refusal) -> Ans
 
 
 async def _check_meta(report: Report, probe: Probe) -> None:
-    """Check what a modern server says to `_meta` that will not do (2026-07-28, "Overview")."""
+    """Check the refusals of an invalid `_meta` (2026-07-28, "Overview")."""
     answer = await _check_refusal(report, probe, _OF_VERSION)
     error = answer.error if answer is not None and answer.code == _OF_VERSION.code else None
     match error:
@@ -378,7 +358,6 @@ async def _check_meta(report: Report, probe: Probe) -> None:
 
 
 async def _check_robustness(report: Report, probe: Probe, sign_of_life: str) -> None:
-    """Check that a server survives what is no message, or none that it knows, or a large one."""
     id = probe.next_id()
     listed = {"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": [1]}
     if not await _provoke(
@@ -420,10 +399,9 @@ async def _provoke(
     id: Id | None = None,
     code: int | None = None,
 ) -> bool:
-    """Send what is no proper message; return whether the server survived it.
+    """Send malformed data; return whether the server survived it.
 
-    It should answer as well: whatever is wrong with a request, whoever sent it waits (JSON-RPC
-    2.0, "Response object").
+    It should answer as well (JSON-RPC 2.0, "Response object").
     """
     reaction = await probe.send_malformed(data, sign_of_life, id)
     if not _survived(report, probe, what, reaction.alive):
@@ -438,7 +416,6 @@ async def _provoke(
 
 
 def _survived(report: Report, probe: Probe, what: str, alive: Answer | None) -> bool:
-    """Whether a server still answers, after something that it should cope with."""
     if alive is not None and alive.is_complete:
         return True
     if probe.gone is not None:
@@ -466,11 +443,11 @@ async def _ask(
     params: dict[str, Json] | None = None,
     *,
     what: str = "",
-    patience: float | None = None,
+    timeout: float | None = None,
 ) -> Answer | None:
-    """Send a request, which must be answered; return the result or error, if there is one."""
+    """Send a request that must be answered; return the answer, if there is one."""
     what = what or f"`{method}`"
-    answer = await probe.send_request(method, params, patience=patience)
+    answer = await probe.send_request(method, params, timeout=timeout)
     if answer is not None and answer.error is not None and not _is_error(answer.error):
         report.add("bad-error", f"{what} is answered with the error {shown(answer.error)}")
     if answer is not None and answer.is_complete:
@@ -480,16 +457,14 @@ async def _ask(
     elif probe.gone is not None:
         report.add("dies", f"{what}: it {probe.gone} instead of answering")
     else:
-        report.add("no-answer", f"{what}: {_silence(patience or probe.timeouts.answer)}")
+        report.add("no-answer", f"{what}: {_silence(timeout or probe.timeouts.answer)}")
     return None
 
 
 def _is_error(error: Json) -> bool:
     match error:
-        case {"code": bool()}:
-            return False
-        case {"code": int(), "message": str()}:
-            return True
+        case {"code": int(code), "message": str()}:
+            return not isinstance(code, bool)
     return False
 
 

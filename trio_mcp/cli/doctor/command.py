@@ -1,4 +1,4 @@
-"""`trio-mcp doctor`: examine a server, and tell what was found."""
+"""`trio-mcp doctor`: examine a server, and show the findings."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from trio_mcp.cli.doctor.report import Finding, Report, Severity
-from trio_mcp.cli.failures import FAILED, OK
+from trio_mcp.cli.doctor.report import Finding, Report, Severity, some
+from trio_mcp.cli.failures import FAILED, OK, counted
 from trio_mcp.cli.options import NO_OPTIONS, AsJson, ConnectionOptions, TargetWord
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen, harmless
@@ -19,6 +19,12 @@ _SIGNS: Final[dict[Severity, tuple[str, str]]] = {
     "error": ("✗", "bold red"),
     "warning": ("!", "yellow"),
     "note": ("·", "dim"),
+}
+_NOUNS: Final = {
+    "tools": "tool",
+    "resources": "resource",
+    "resourceTemplates": "resource template",
+    "prompts": "prompt",
 }
 
 
@@ -33,7 +39,11 @@ def doctor(
     place = parse_target(target)
     screen = Screen(as_json=as_json)
     with screen.busy(f"examining {place.text}"):
-        report = run_async(partial(examine, place, options, screen))
+        report = run_async(partial(_examine, place, options, screen))
+        if place.registry is not None and report.server is not None:
+            from trio_mcp.cli.doctor.layers import chains_of_target
+
+            report.chains = chains_of_target(place.registry)
     if as_json:
         screen.json(report.as_json())
     else:
@@ -41,8 +51,7 @@ def doctor(
     return FAILED if report.count("error") else OK
 
 
-async def examine(target: Target, options: ConnectionOptions, screen: Screen) -> Report:
-    """Examine a target."""
+async def _examine(target: Target, options: ConnectionOptions, screen: Screen) -> Report:
     from trio_mcp.cli.doctor.examination import Times, examine_process, examine_url
 
     http = options.http_options(target, screen)
@@ -57,29 +66,27 @@ def _show(screen: Screen, report: Report) -> None:
     server = report.server
     named = report.target if server is None else f"{server.name} {server.version}".strip()
     screen.heading(named or report.target)
-    spoken = [f"{era} {name}" for era, name in _revisions(report).items() if name]
+    revisions = {"modern": report.modern, "legacy": report.legacy}
+    spoken = [f"{era} {name}" for era, name in revisions.items() if name]
     facts = [
         f"speaks {' and '.join(spoken)}" if spoken else "speaks no revision",
         "" if report.start_seconds is None else f"starts in {_start(report)}",
         "" if report.exit_seconds is None else f"exits in {report.exit_seconds:.2f} s",
-        ", ".join(f"{number} {_plural(kind, number)}" for kind, number in report.offers.items()),
+        ", ".join(counted(number, _NOUNS[kind]) for kind, number in report.offers.items()),
     ]
-    screen.text("; ".join(each for each in facts if each))
+    screen.text("; ".join(filter(None, facts)))
+    for chain in report.chains:
+        screen.text(f"{' > '.join(chain.layers)}: {some(chain.entries, 5)}", "dim")
     for finding in report.sorted():
         _show_finding(screen, finding, report.only_in(finding))
     if report.stderr:
         screen.heading("The end of its stderr:")
         screen.text(report.stderr, "dim")
-    counted = [
-        f"{report.count(severity)} {severity}{'' if report.count(severity) == 1 else 's'}"
-        for severity in _SIGNS
-        if report.count(severity)
-    ]
-    screen.heading(", ".join(counted) or "Nothing is wrong with it.")
+    found = [counted(number, kind) for kind in _SIGNS if (number := report.count(kind))]
+    screen.heading(", ".join(found) or "Nothing is wrong with it.")
 
 
 def _show_finding(screen: Screen, finding: Finding, only_in: str | None) -> None:
-    """Show a finding and its way out, on a terminal in two columns."""
     sign, style = _SIGNS[finding.severity]
     kind = Text(f"{sign} {finding.severity:7}", style)
     where = f"({only_in} only) " if only_in else ""
@@ -95,15 +102,6 @@ def _show_finding(screen: Screen, finding: Finding, only_in: str | None) -> None
 
 
 def _start(report: Report) -> str:
-    """The first start, and the quickest of the others where that is quite another."""
+    """Write the time of the first start, and of the quickest other one if that differs much."""
     first, again = report.starts[0], min(report.starts[1:], default=report.starts[0])
     return f"{first:.2f} s (then {again:.2f} s)" if again < first / 2 else f"{first:.2f} s"
-
-
-def _revisions(report: Report) -> dict[str, str | None]:
-    return {"modern": report.modern, "legacy": report.legacy}
-
-
-def _plural(kind: str, number: int) -> str:
-    noun = {"resourceTemplates": "resource templates"}.get(kind, kind)
-    return noun.removesuffix("s") if number == 1 else noun

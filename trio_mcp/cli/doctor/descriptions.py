@@ -1,4 +1,4 @@
-"""Whether what a server offers is described as it should be: tools, resources, prompts."""
+"""Checks of the descriptions of tools, resources and prompts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import Any, Final
 
-from trio_mcp.cli.doctor.report import Report, cut
+from trio_mcp.cli.doctor.report import Report, cut, some
 from trio_mcp.cli.schemas import field_of
 from trio_mcp.schema import SchemaError
 from trio_mcp.schema.bounds import check_schema
@@ -19,7 +19,7 @@ from trio_mcp.wire.payloads import ResourceDescription, ToolDescription
 
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _HEAVY_BYTES: Final = 60_000
-_MOST_NAMES: Final = 8
+_MAX_NAMES: Final = 8
 
 _KINDS: Final[dict[str, tuple[str, type, str]]] = {
     "tools": ("tool", ToolDescription, "name"),
@@ -27,11 +27,10 @@ _KINDS: Final[dict[str, tuple[str, type, str]]] = {
     "resourceTemplates": ("resource template", ResourceTemplateDescription, "uri_template"),
     "prompts": ("prompt", PromptDescription, "name"),
 }
-"""By list, what to call an item of it, what an item has to be, and what tells it from others."""
+"""By list, the noun for an item, its class, and the field that identifies it."""
 
 
 def check_descriptions(report: Report, kind: str, items: list[Json]) -> None:
-    """Check all items of a list."""
     noun, payload, key = _KINDS[kind]
     described: list[Any] = []
     for item in items:
@@ -40,13 +39,13 @@ def check_descriptions(report: Report, kind: str, items: list[Json]) -> None:
         except ValueError as error:
             what = f"a {noun} is not as the schema says ({cut(error)}): {cut(json.dumps(item))}"
             report.add("bad-description", what)
-    for name, number in Counter(getattr(each, key) for each in described).items():
+    for name, number in Counter(getattr(item, key) for item in described).items():
         if not name:
             report.add("bad-description", f"a {noun} has an empty {key}")
         if number > 1:
             report.add("duplicate", f"{number} {noun}s are called {cut(name)!r}")
     if kind in ("tools", "prompts"):
-        bare = [each.name for each in described if not (each.description or "").strip()]
+        bare = [item.name for item in described if not (item.description or "").strip()]
         _names(report, "no-description", kind, bare)
     if kind == "tools":
         _check_tools(report, described)
@@ -67,8 +66,8 @@ def _check_tools(report: Report, tools: list[ToolDescription]) -> None:
         if hints is not None and hints.read_only_hint and hints.destructive_hint:
             what = f"tool {cut(tool.name)!r} is said to only read, and to destroy"
             report.add("contradiction", what)
-        for name, each in field_of(tool.input_schema).properties.items():
-            if not str(each.own.get("description") or "").strip():
+        for name, field in field_of(tool.input_schema).properties.items():
+            if not str(field.own.get("description") or "").strip():
                 bare.append(f"{tool.name}.{name}")
     _names(report, "undescribed-arguments", "arguments", bare)
 
@@ -87,7 +86,7 @@ def _check_schema(report: Report, tool: str, key: str, schema: dict[str, Json]) 
         report.add("doubtful-schema", f"{where} is valid, but {cut(error, 200)}")
     whole = field_of(schema)
     absent = [name for name in whole.required if name not in whole.properties]
-    if absent and not any(each in schema for each in ("patternProperties", "allOf", "$ref")):
+    if absent and not schema.keys() & {"patternProperties", "allOf", "$ref"}:
         report.add(
             "unknown-required", f"{where} requires {', '.join(absent)}, and does not say what"
         )
@@ -114,6 +113,4 @@ def _invalid(schema: dict[str, Json]) -> str | None:
 
 def _names(report: Report, code: str, what: str, names: list[str]) -> None:
     if names:
-        shown = ", ".join(cut(each) for each in names[:_MOST_NAMES])
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        report.add(code, f"{what} without a description: {shown}{more}")
+        report.add(code, f"{what} without a description: {some(names, _MAX_NAMES)}")

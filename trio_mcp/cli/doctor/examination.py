@@ -1,13 +1,14 @@
-"""The examination: a server is started, talked to and left several times, as clients would.
+"""The examination: several conversations with a server, as clients would have them.
 
-One visit in each era, and one with a version that nobody speaks. Over HTTP there is nothing to
-start; there it matters who may ask.
+There is one in each era, and one with an unknown version. A command is started for each; at a URL,
+it is also checked who may ask.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -22,7 +23,7 @@ from trio_mcp.cli.doctor.checks import (
     check_version_negotiation,
 )
 from trio_mcp.cli.doctor.orphans import commands_of, marked, orphans_of
-from trio_mcp.cli.doctor.report import Report, Severity, cut
+from trio_mcp.cli.doctor.report import Report, Severity, cut, some
 from trio_mcp.cli.failures import Failure, last_words
 from trio_mcp.cli.probing.base import Timeouts, initialize_params
 from trio_mcp.cli.probing.http import HttpProbe, check_access, open_http_probe
@@ -35,12 +36,12 @@ from trio_mcp.wire.errors import HEADER_MISMATCH
 from trio_mcp.wire.headers import METHOD_HEADER, SESSION_HEADER
 from trio_mcp.wire.revisions import NEWEST_LEGACY, Era
 
-_MOST_STDERR_LINES: Final = 20
+_MAX_STDERR_LINES: Final = 20
 
-OpenProbe = Callable[[Era, bool], AbstractAsyncContextManager[StdioProbe]]
-"""Starts the server for a conversation in an era; what it leaves behind stays if that is wanted."""
-FindOrphans = Callable[[StdioProbe, float], Awaitable[list[str]]]
-"""Finds the commands that a server started and that still run, so many seconds after its exit."""
+_OpenProbe = Callable[[Era, bool], AbstractAsyncContextManager[StdioProbe]]
+"""Starts the server for a conversation in an era, and whether to leave its orphans running."""
+_FindOrphans = Callable[[StdioProbe, float], Awaitable[list[str]]]
+"""Finds the commands that still run this many seconds after the server's exit."""
 
 
 @frozen(kw_only=True)
@@ -50,17 +51,17 @@ class Times:
     start: float = 60.0
     """Until the first answer; `npx` and `uvx` may have to download a server first."""
     again: float = 20.0
-    """Until the first answer of one that was silent before: what it had to download is there."""
+    """Until the first answer of one that was silent before, but has downloaded what it needs."""
     probe: float = 3.0
-    """How long a server may be silent about `server/discover`, beyond twice its start."""
+    """Until an answer to `server/discover`, beyond twice the time of its start."""
     exit: float = 5.0
-    """Until it has exited, after its stdin has ended, and after SIGTERM."""
+    """Until its exit, after the end of its stdin, and after SIGTERM."""
     notable_start: float = 2.0
-    """Beyond this, the time that it took to start is worth a note,"""
+    """A start that took longer is worth a note,"""
     slow_start: float = 5.0
     """and beyond this a warning."""
     linger: float = 1.0
-    """How long the processes that it started may outlive it."""
+    """How long its processes may outlive it."""
     slow_exit: float = 2.0
     """Beyond this, its exit is slow."""
     timeouts: Timeouts = field(factory=Timeouts)
@@ -71,12 +72,6 @@ async def examine_process(
 ) -> Report:
     """Examine a server that is a command.
 
-    Args:
-        command: What starts it.
-        options: How it is run.
-        target: What to call it.
-        times: How long things may take.
-
     Raises:
         CannotStart: The command does not exist, or cannot be executed.
     """
@@ -84,12 +79,12 @@ async def examine_process(
     async with marked(options) as (options, find):
 
         def open_probe(era: Era, is_last: bool) -> AbstractAsyncContextManager[StdioProbe]:
-            # A child that holds the server's stderr would put off the news of its exit.
+            # A child that holds the server's stderr would delay the notice of its exit.
             how = evolve(options, kill_children=False, stderr="ignore") if is_last else options
             return open_stdio_probe(command, how, era, times.timeouts)
 
-        async def find_orphans(probe: StdioProbe, patience: float) -> list[str]:
-            return commands_of(await orphans_of(probe.transport.pid, find, patience))
+        async def find_orphans(probe: StdioProbe, timeout: float) -> list[str]:
+            return commands_of(await orphans_of(probe.transport.pid, find, timeout))
 
         await examine_starts(report, open_probe, find_orphans, times)
         left = commands_of(find())
@@ -99,28 +94,21 @@ async def examine_process(
 
 
 async def examine_starts(
-    report: Report, open_probe: OpenProbe, find_orphans: FindOrphans, times: Times
+    report: Report, open_probe: _OpenProbe, find_orphans: _FindOrphans, times: Times
 ) -> None:
-    """Visit a server in each era, and see what is left of it.
-
-    Args:
-        report: Where to write down what is found.
-        open_probe: Starts the server.
-        find_orphans: Finds what it leaves behind.
-        times: How long things may take.
-    """
+    """Visit a server in each era, and look for what it leaves behind."""
     problems: list[str] = []
     async with open_probe("legacy", False) as probe:
-        legacy = await check_legacy(report, probe, patience=times.start)
+        legacy = await check_legacy(report, probe, timeout=times.start)
         _note_problem(report, probe, problems, "initialize" if not legacy else None)
-        silent = not legacy and not probe.has_answered and probe.gone is None
+        silent = not legacy and not probe.answered and probe.gone is None
         if legacy:
             await _check_exit(report, probe, times)
         check_unexpected(report, probe)
     wait = (report.start_seconds or 0) * 2 + times.probe
     first = min(times.start, times.again) if silent else times.start
     async with open_probe("modern", False) as probe:
-        modern = await check_modern(report, probe, patience=wait if legacy else first)
+        modern = await check_modern(report, probe, timeout=wait if legacy else first)
         _note_problem(report, probe, problems, "server/discover" if not modern else None)
         if modern and not legacy:
             await _check_exit(report, probe, times)
@@ -128,9 +116,11 @@ async def examine_starts(
     if legacy or modern:
         async with open_probe("legacy" if legacy else "modern", True) as probe:
             await _check_last(report, probe, find_orphans, times, wait)
-    if not legacy and not modern:
-        report.add("no-revision" if not problems else "does-not-start", _why(problems))
-    elif any("server/discover" in each for each in problems):
+    if not legacy and not modern and problems:
+        report.add("does-not-start", cut(problems[0], 300))
+    elif not legacy and not modern:
+        report.add("no-revision", "it answers neither of the two handshakes")
+    elif any("server/discover" in problem for problem in problems):
         what = "it exits at `server/discover`, with which modern clients begin"
         report.add("dies", what)
     _check_start(report, times)
@@ -139,19 +129,13 @@ async def examine_starts(
 async def examine_url(url: str, options: HttpOptions, times: Times) -> Report:
     """Examine a server at a URL.
 
-    Args:
-        url: The URL.
-        options: How it is reached.
-        times: How long things may take.
-
     Raises:
-        ClientError: It cannot be reached.
-        Failure: It does not let us in, and there is nothing against how it does that.
-        AuthorizationError: The same, as there was no getting a token.
+        ClientError: It cannot be reached, or gave no token.
     """
     report = Report(url)
     await check_challenge(report, url, options, times.timeouts)
-    async with open_http_probe(url, options, "modern", times.timeouts) as probe:
+    visit = partial(open_http_probe, url, options, timeouts=times.timeouts)
+    async with visit("modern") as probe:
         try:
             await check_access(probe)
         except (Failure, AuthorizationError) as error:
@@ -159,23 +143,21 @@ async def examine_url(url: str, options: HttpOptions, times: Times) -> Report:
                 raise
             report.add("no-access", str(error))
             return report
-        modern = await check_modern(report, probe, patience=times.timeouts.answer)
+        modern = await check_modern(report, probe, timeout=times.timeouts.answer)
         check_unexpected(report, probe)
-    async with open_http_probe(url, options, "legacy", times.timeouts) as probe:
-        legacy = await check_legacy(report, probe, patience=times.timeouts.answer)
+    async with visit("legacy") as probe:
+        legacy = await check_legacy(report, probe, timeout=times.timeouts.answer)
         if probe.session is not None:
             await _check_session(report, probe)
         check_unexpected(report, probe)
     if legacy:
-        async with open_http_probe(url, options, "legacy", times.timeouts) as probe:
-            await check_version_negotiation(report, probe, patience=times.timeouts.answer)
+        async with visit("legacy") as probe:
+            await check_version_negotiation(report, probe, timeout=times.timeouts.answer)
     if not legacy and not modern:
         what = "it answers neither `server/discover` nor `initialize`; is the path right?"
         report.add("no-revision", what)
         return report
-    async with open_http_probe(
-        url, options, "modern" if modern else "legacy", times.timeouts
-    ) as probe:
+    async with visit("modern" if modern else "legacy") as probe:
         await _check_web(report, probe, url)
     report.starts.clear()  # it ran already
     return report
@@ -187,18 +169,13 @@ async def examine_url(url: str, options: HttpOptions, times: Times) -> Report:
 def _note_problem(
     report: Report, probe: StdioProbe, problems: list[str], asked: str | None
 ) -> None:
-    """Take note of a process that ended although nobody told it to."""
     if probe.gone is None:
         return
     if asked is not None:
         said = last_words(probe.transport.stderr_tail).removeprefix("trio-mcp: ")
         problems.append(f"asked `{asked}`, it {probe.gone}{': ' if said else ''}{said}")
     lines = probe.transport.stderr_tail.splitlines()
-    report.stderr = "\n".join(lines[-_MOST_STDERR_LINES:])
-
-
-def _why(problems: list[str]) -> str:
-    return cut(problems[0], 300) if problems else "it answers neither of the two handshakes"
+    report.stderr = "\n".join(lines[-_MAX_STDERR_LINES:])
 
 
 def _check_start(report: Report, times: Times) -> None:
@@ -216,13 +193,12 @@ def _check_start(report: Report, times: Times) -> None:
 
 
 async def _check_last(
-    report: Report, probe: StdioProbe, find_orphans: FindOrphans, times: Times, wait: float
+    report: Report, probe: StdioProbe, find_orphans: _FindOrphans, times: Times, wait: float
 ) -> None:
-    """Ask once more for a version that nobody speaks, and see what is left when it has gone."""
     if probe.era == "legacy":
-        await check_version_negotiation(report, probe, patience=wait)
+        await check_version_negotiation(report, probe, timeout=wait)
     else:
-        await probe.send_request("server/discover", patience=wait)
+        await probe.send_request("server/discover", timeout=wait)
     check_unexpected(report, probe)
     exits = probe.gone is None and report.exit_seconds is not None
     if exits and await probe.close_stdin(times.exit) is not None:
@@ -232,9 +208,7 @@ async def _check_last(
 def _tell_of_orphans(report: Report, left: Sequence[str], after: float | None = None) -> None:
     if left:
         when = "after its exit" if after is None else f"{after:g} s after its exit"
-        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
-        what = ", ".join(cut(each) for each in left[:3])
-        report.add("leaves-processes", f"{when}, what it started still runs: {what}{more}")
+        report.add("leaves-processes", f"{when}, what it started still runs: {some(left)}")
 
 
 async def _check_exit(report: Report, probe: StdioProbe, times: Times) -> None:
@@ -263,26 +237,25 @@ async def _check_exit(report: Report, probe: StdioProbe, times: Times) -> None:
 
 
 async def _check_session(report: Report, probe: HttpProbe) -> None:
-    """Check what is said to the id of a session that is none ("Session Management")."""
+    """Check the answer to the id of an unknown session ("Session Management")."""
     headers = {SESSION_HEADER: "trio-mcp-doctor-no-such-session"}
-    answer = await probe.post(probe.make_request("ping", None), headers)
+    answer = await probe.send(probe.make_request("ping", None), more_headers=headers)
     if answer is not None and answer.status != 404:
         what = "a request with the id of an unknown session is answered with HTTP status"
         report.add("unknown-session", f"{what} {answer.status}, not 404")
 
 
 async def _check_web(report: Report, probe: HttpProbe, url: str) -> None:
-    """Check who may ask, and what is said to those who may not."""
     message = probe.make_request("server/discover", None)
     if probe.era == "legacy":
         message = probe.make_request("initialize", initialize_params(NEWEST_LEGACY.name))
-    answer = await probe.post(message, {"Origin": "https://trio-mcp-doctor.invalid"})
+    answer = await probe.send(message, more_headers={"Origin": "https://trio-mcp-doctor.invalid"})
     local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
     if answer is not None and answer.result is not None:
         what = "requests of a foreign web page (Origin) are answered"
         report.add("no-origin-check", what, severity="error" if local else "warning")
     if probe.era == "modern":
-        answer = await probe.post(message, {METHOD_HEADER: "tools/list"})
+        answer = await probe.send(message, more_headers={METHOD_HEADER: "tools/list"})
         if answer is not None and (answer.status, answer.code) != (400, HEADER_MISMATCH):
             said = f"HTTP status {answer.status}, code {answer.code}"
             what = "a request whose headers contradict its body is answered with"

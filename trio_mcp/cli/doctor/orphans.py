@@ -1,7 +1,7 @@
-"""What a server leaves behind: the processes that it started, when it has gone itself.
+"""The processes that a server started and that outlive it.
 
-They are found by their process group, and those that left it by a variable in their environment,
-which they inherit. Whatever is found is ended in the end: an examination leaves nothing behind.
+They are found by their process group, or by an environment variable that they inherit. At the end
+of an examination they are killed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Find = Callable[[], list[psutil.Process]]
 
 @asynccontextmanager
 async def marked(options: ProcessOptions) -> AsyncIterator[tuple[ProcessOptions, Find]]:
-    """Mark all processes that are started with some options; at the end of the block, kill them.
+    """Mark all processes that are started with some options, and kill them at the end of the block.
 
     Yields:
         The options, and a function that finds those of the processes that run.
@@ -35,7 +35,7 @@ async def marked(options: ProcessOptions) -> AsyncIterator[tuple[ProcessOptions,
     mark = f"{options.env.get(_MARK, '')}-{uuid.uuid4().hex}"
 
     def find() -> list[psutil.Process]:
-        return _running(lambda each: each.environ().get(_MARK, "").startswith(mark))
+        return _running(lambda process: process.environ().get(_MARK, "").startswith(mark))
 
     try:
         yield evolve(options, env={**options.env, _MARK: mark}), find
@@ -45,49 +45,41 @@ async def marked(options: ProcessOptions) -> AsyncIterator[tuple[ProcessOptions,
 
 
 async def _kill(find: Find) -> None:
-    """Kill processes until none is found any more, and wait until they have gone."""
     unseen = 0
     while unseen < 2:  # one that is just being executed shows no environment for a moment
         found = find()
         unseen = 0 if found else unseen + 1
-        for each in found:
+        for process in found:
             with suppress(psutil.Error):
-                each.kill()
-        await trio.sleep(_LOOK_EVERY)  # nobody tells of the end of processes that are not ours
+                process.kill()
+        await trio.sleep(_LOOK_EVERY)  # only children of ours can be awaited
 
 
-async def orphans_of(pid: int, find: Find, patience: float) -> list[psutil.Process]:
-    """Find what a server that has exited leaves behind: in its process group, and otherwise.
-
-    Args:
-        pid: The process id that the server had, which is also its group's.
-        find: Finds the processes that it started.
-        patience: Seconds that they have to go as well.
-    """
+async def orphans_of(pid: int, find: Find, timeout: float) -> list[psutil.Process]:
+    """Find what a server that has exited leaves behind, in its process group and elsewhere."""
 
     def both() -> list[psutil.Process]:
-        return list({*find(), *_running(lambda each: group_id(each.pid) == pid)})
+        return list({*find(), *_running(lambda process: group_id(process.pid) == pid)})
 
-    with trio.move_on_after(patience):
-        while both():  # noqa: ASYNC110 - nobody tells of processes that are not ours
+    with trio.move_on_after(timeout):
+        while both():  # noqa: ASYNC110 - only children of ours can be awaited
             await trio.sleep(_LOOK_EVERY)
     return both()
 
 
 def commands_of(processes: Sequence[psutil.Process]) -> list[str]:
-    """The command line of each process."""
     found = []
-    for each in sorted(processes, key=lambda each: each.pid):
+    for process in sorted(processes, key=lambda process: process.pid):
         with suppress(psutil.Error):
-            found.append(" ".join(each.cmdline()) or each.name())
+            found.append(" ".join(process.cmdline()) or process.name())
     return found
 
 
 def _running(is_meant: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
-    """Find processes that run; zombies have gone, but for their names."""
+    """Find running processes, without zombies."""
     found = []
-    for each in psutil.process_iter():
-        with suppress(psutil.Error, OSError):  # it has gone meanwhile, or is not ours
-            if each.status() != psutil.STATUS_ZOMBIE and is_meant(each):
-                found.append(each)
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):  # it has exited meanwhile, or is not ours
+            if process.status() != psutil.STATUS_ZOMBIE and is_meant(process):
+                found.append(process)
     return found

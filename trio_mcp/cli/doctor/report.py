@@ -1,10 +1,9 @@
-"""What an examination found."""
+"""The findings of an examination."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from attrs import asdict, define, field, frozen
@@ -14,132 +13,110 @@ from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import Era
 
 Severity = Literal["error", "warning", "note"]
-
-SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
+"""It breaks a rule of the protocol, or no host can cope with it; it breaks a recommendation, or
+troubles people; it is good to know."""
 
 
 @frozen
 class Finding:
-    """Something that is not as it should be.
-
-    Args:
-        severity: `error`: it breaks a rule that the protocol insists on, or no host can cope with
-            it; `warning`: it breaks a rule that the protocol recommends, or troubles people;
-            `note`: it is good to know.
-        code: What it is, for programs.
-        message: What it is, for people.
-        way_out: What to do about it.
-        eras: Where it was found, if it was looked for in both eras.
-    """
+    """Something that is wrong, for programs and for people."""
 
     severity: Severity
     code: str
     message: str
     way_out: str
     eras: set[Era] = field(factory=set, eq=False)
+    """Where it was found, if both eras were examined for it."""
 
 
-# By code: how bad it is, and the way out.
-_KINDS: Final[Mapping[str, tuple[Severity, str]]] = MappingProxyType(
-    {
-        "does-not-start": ("error", "run its command by itself, and see what it says"),
-        "no-answer": ("error", "answer every request, with an error if need be"),
-        "no-revision": ("error", "answer `initialize`, `server/discover`, or both"),
-        "dies": ("error", "catch what goes wrong with one request; the server must outlive it"),
-        "bad-handshake": ("error", "answer as the schema of the revision says"),
-        "version-negotiation": ("error", "offer another version instead of an unknown one"),
-        "bad-result": ("error", "answer as the schema of the revision says"),
-        "bad-list": ("error", "answer as the schema of the revision says"),
-        "endless-list": ("error", "give each page a cursor of its own, and the last one none"),
-        "wrong-error": ("warning", "use the error code that the protocol has for it"),
-        "wrong-status": ("error", "use the HTTP status that the protocol has for it"),
-        "no-error": ("error", "answer with an error what cannot be done"),
-        "unknown-tool": ("note", "answer -32602: no model can do better with a name that is none"),
-        "unknown-session": (
-            "warning",
-            "answer 404: that tells a client that its session has ended, and to begin a new one",
-        ),
-        "bad-error": ("error", "give each error a code (an integer) and a message (a text)"),
-        "ignored-cursor": ("note", "answer -32602, so that a client notices its mistake"),
-        "silent-on-bad-json": ("note", "answer -32700, so that a client notices its mistake"),
-        "silent-on-bad-request": (
-            "note",
-            "answer -32600 or -32602: whoever sent it waits for an answer",
-        ),
-        "large-request": (
-            "warning",
-            "take requests of several megabytes: arguments may hold whole files",
-        ),
-        "undeclared": ("warning", "declare the capability, or hosts will not use it"),
-        "bad-message": (
-            "error",
-            'write each message as JSON in UTF-8 (on stdio: as one line) with "jsonrpc": "2.0"',
-        ),
-        "stdout-noise": (
-            "error",
-            "write messages only to stdout; everything else (print, banners) belongs on stderr",
-        ),
-        "stray-answer": ("error", "answer with the id of the request as it came, type included"),
-        "repeated-answer": ("error", "answer each request once"),
-        "asks-modern-client": ("error", "answer `input_required` instead of sending requests"),
-        "slow-start": (
-            "warning",
-            "answer first, then load and connect; npx and uvx look for the package at each start: "
-            "name an installed program instead",
-        ),
-        "slow-first-start": (
-            "note",
-            "if the first start fetches or compiles things, do that beforehand: hosts may give up",
-        ),
-        "slow-exit": ("warning", "exit as soon as stdin ends"),
-        "no-exit": ("warning", "exit when stdin ends, or hosts leave processes behind"),
-        "ignores-signals": ("error", "exit when stdin ends, and at SIGTERM"),
-        "exit-status": ("note", "exit with status 0 when stdin ends: nothing has gone wrong"),
-        "leaves-processes": (
-            "warning",
-            "end them before exiting: a host may end no more than the process that it started",
-        ),
-        "bad-description": ("error", "describe it as the schema of the revision says"),
-        "no-version": ("note", "give the server a version: people need it to report what is wrong"),
-        "tool-name": ("warning", "use 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'"),
-        "duplicate": ("warning", "give each one a name of its own"),
-        "invalid-schema": ("error", "mend it: it must be valid JSON Schema, of type object"),
-        "doubtful-schema": ("warning", "write it more simply, so that clients can check with it"),
-        "no-description": ("warning", "describe it: that is all a model knows of it"),
-        "undescribed-arguments": ("note", "describe them: a model has nothing else to go by"),
-        "unknown-required": ("warning", "describe it among the properties"),
-        "bad-header": ("error", "mend x-mcp-header: clients over HTTP must refuse the tool"),
-        "contradiction": ("note", "a tool that only reads destroys nothing: drop one of the hints"),
-        "heavy": ("note", "say less, or offer fewer tools: models read it with every request"),
-        "no-access": ("error", "get in as it says; until then, nothing else can be examined"),
-        "no-challenge": (
-            "error",
-            'say `WWW-Authenticate: Bearer resource_metadata="…"`, so that clients can get in',
-        ),
-        "no-resource-metadata": (
-            "warning",
-            "publish it (RFC 9728): without it, only who is given a token by hand can get in",
-        ),
-        "takes-any-token": ("error", "verify each token: signature, issuer, audience and times"),
-        "no-origin-check": (
-            "error",
-            "refuse foreign Origins with 403, or any web page can use the server",
-        ),
-    }
-)
+_KINDS: Final[dict[Severity, dict[str, str]]] = {
+    "error": {
+        "does-not-start": "run its command by itself, and see what it says",
+        "no-answer": "answer every request, with an error if need be",
+        "no-revision": "answer `initialize`, `server/discover`, or both",
+        "dies": "catch what goes wrong with one request; the server must outlive it",
+        "bad-handshake": "answer as the schema of the revision says",
+        "version-negotiation": "offer another version instead of an unknown one",
+        "bad-result": "answer as the schema of the revision says",
+        "bad-list": "answer as the schema of the revision says",
+        "endless-list": "give each page a cursor of its own, and the last one none",
+        "wrong-status": "use the HTTP status that the protocol has for it",
+        "no-error": "answer with an error what cannot be done",
+        "bad-error": "give each error a code (an integer) and a message (a text)",
+        "bad-message": "write each message as JSON in UTF-8 (on stdio: as one line) with "
+        '"jsonrpc": "2.0"',
+        "stdout-noise": "write messages only to stdout; everything else (print, banners) belongs "
+        "on stderr",
+        "stray-answer": "answer with the id of the request as it came, type included",
+        "repeated-answer": "answer each request once",
+        "asks-modern-client": "answer `input_required` instead of sending requests",
+        "ignores-signals": "exit when stdin ends, and at SIGTERM",
+        "bad-description": "describe it as the schema of the revision says",
+        "invalid-schema": "mend it: it must be valid JSON Schema, of type object",
+        "bad-header": "mend x-mcp-header: clients over HTTP must refuse the tool",
+        "no-access": "get in as it says; until then, nothing else can be examined",
+        "no-challenge": 'say `WWW-Authenticate: Bearer resource_metadata="…"`, so that clients can '
+        "get in",
+        "takes-any-token": "verify each token: signature, issuer, audience and times",
+        "no-origin-check": "refuse foreign Origins with 403, or any web page can use the server",
+    },
+    "warning": {
+        "wrong-error": "use the error code that the protocol has for it",
+        "unknown-session": "answer 404: that tells a client that its session has ended, and to "
+        "begin a new one",
+        "large-request": "take requests of several megabytes: arguments may hold whole files",
+        "undeclared": "declare the capability, or hosts will not use it",
+        "slow-start": "answer first, then load and connect; npx and uvx look for the package at "
+        "each start: name an installed program instead",
+        "slow-exit": "exit as soon as stdin ends",
+        "no-exit": "exit when stdin ends, or hosts leave processes behind",
+        "leaves-processes": "end them before exiting: a host may end no more than the process that "
+        "it started",
+        "tool-name": "use 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'",
+        "duplicate": "give each one a name of its own",
+        "doubtful-schema": "write it more simply, so that clients can check with it",
+        "no-description": "describe it: that is all a model knows of it",
+        "unknown-required": "describe it among the properties",
+        "no-resource-metadata": "publish it (RFC 9728): without it, only who is given a token by "
+        "hand can get in",
+    },
+    "note": {
+        "unknown-tool": "answer -32602: no model can do better with a name that is none",
+        "ignored-cursor": "answer -32602, so that a client notices its mistake",
+        "silent-on-bad-json": "answer -32700, so that a client notices its mistake",
+        "silent-on-bad-request": "answer -32600 or -32602: its sender waits for an answer",
+        "slow-first-start": "if the first start fetches or compiles things, do that beforehand: "
+        "hosts may give up",
+        "exit-status": "exit with status 0 when stdin ends: nothing has gone wrong",
+        "no-version": "give the server a version: people need it to report what is wrong",
+        "undescribed-arguments": "describe them: a model has nothing else to go by",
+        "contradiction": "a tool that only reads destroys nothing: drop one of the hints",
+        "heavy": "say less, or offer fewer tools: models read it with every request",
+    },
+}
+"""By severity and code, what to do about a finding."""
 
 
 @frozen
 class Server:
-    """Who the server says it is."""
+    """The name and version that the server gives."""
 
     name: str
     version: str
 
 
+@frozen
+class Chain:
+    """The layers around the functions of some entries, outermost first."""
+
+    layers: tuple[str, ...]
+    entries: tuple[str, ...]
+    """Their kinds and names."""
+
+
 @define
 class Report:
-    """What an examination found, as it goes on."""
+    """The findings so far."""
 
     target: str
     server: Server | None = None
@@ -148,25 +125,25 @@ class Report:
     legacy: str | None = None
     """The legacy revision that was agreed on."""
     starts: list[float] = field(factory=list)
-    """How long each start took, in seconds, up to the first answer."""
+    """The seconds of each start, up to the first answer."""
     exit_seconds: float | None = None
     offers: dict[str, int] = field(factory=dict)
-    """How many tools, resources and so on."""
+    """The numbers of tools, resources and so on."""
+    chains: Sequence[Chain] = ()
+    """The layers around its functions, if it is a registry that can be imported."""
     findings: list[Finding] = field(factory=list)
     stderr: str = ""
     """The end of what it wrote to stderr, if something is wrong with the process."""
     era: Era | None = None
-    """The era in which something is examined that is examined in the other one, too."""
+    """The current era, while both are examined for the same things."""
 
     @property
     def start_seconds(self) -> float | None:
-        """How long the first start took."""
         return self.starts[0] if self.starts else None
 
     def add(self, code: str, message: str, *, severity: Severity | None = None) -> None:
-        """Take note of something; the same is noted once."""
-        usual, way_out = _KINDS[code]
-        finding = Finding(severity or usual, code, message, way_out)
+        usual = next(kind for kind, codes in _KINDS.items() if code in codes)
+        finding = Finding(severity or usual, code, message, _KINDS[usual][code])
         if finding in self.findings:
             finding = self.findings[self.findings.index(finding)]
         else:
@@ -175,25 +152,22 @@ class Report:
             finding.eras.add(self.era)
 
     def only_in(self, finding: Finding) -> Era | None:
-        """The era that a finding is about, if it is not about the other one that it speaks."""
+        """Return the era of a finding that is not in the other era as well."""
         if self.modern is None or self.legacy is None or len(finding.eras) != 1:
             return None
         return next(iter(finding.eras))
 
     def has(self, code: str, words: str = "") -> bool:
-        """Whether something of a kind was found, and told with some words."""
-        return any(each.code == code and words in each.message for each in self.findings)
+        """Whether there is a finding with a code and these words."""
+        return any(found.code == code and words in found.message for found in self.findings)
 
     def count(self, severity: Severity) -> int:
-        """How many findings of a severity there are."""
-        return sum(each.severity == severity for each in self.findings)
+        return sum(finding.severity == severity for finding in self.findings)
 
     def sorted(self) -> list[Finding]:
-        """The findings, the worst first."""
-        return sorted(self.findings, key=lambda each: SEVERITIES.index(each.severity))
+        return sorted(self.findings, key=lambda finding: list(_KINDS).index(finding.severity))
 
     def as_json(self) -> dict[str, Json]:
-        """The findings for programs."""
         return {
             "target": self.target,
             "server": None if self.server is None else asdict(self.server),
@@ -201,15 +175,18 @@ class Report:
             "startSeconds": _rounded(self.start_seconds),
             "exitSeconds": _rounded(self.exit_seconds),
             "offers": self.offers,
+            "chains": [
+                {"layers": [*chain.layers], "entries": [*chain.entries]} for chain in self.chains
+            ],
             "findings": [
                 {
-                    "severity": each.severity,
-                    "code": each.code,
-                    "message": each.message,
-                    "onlyIn": self.only_in(each),
-                    "wayOut": each.way_out,
+                    "severity": found.severity,
+                    "code": found.code,
+                    "message": found.message,
+                    "onlyIn": self.only_in(found),
+                    "wayOut": found.way_out,
                 }
-                for each in self.sorted()
+                for found in self.sorted()
             ],
             "errors": self.count("error"),
             "warnings": self.count("warning"),
@@ -222,11 +199,16 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def shown(value: Json) -> str:
-    """Show JSON in a message, as it travels."""
     return cut(json.dumps(value, ensure_ascii=False))
 
 
-def cut(value: object, most: int = 100) -> str:
-    """Show a value in a message, on one line and not too long."""
+def cut(value: object, limit: int = 100) -> str:
+    """Write a value for a message, on one line and not too long."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    return one_line(text, most)
+    return one_line(text, limit)
+
+
+def some(values: Sequence[object], limit: int = 3) -> str:
+    """List the first few values for a message."""
+    more = f" and {len(values) - limit} more" if len(values) > limit else ""
+    return f"{', '.join(map(cut, values[:limit]))}{more}"

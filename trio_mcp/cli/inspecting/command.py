@@ -12,7 +12,7 @@ from trio_mcp.cli.failures import Usage, require
 from trio_mcp.cli.options import NO_OPTIONS, ConnectionOptions, TargetWord, as_words
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
-from trio_mcp.cli.target import Target, parse_target
+from trio_mcp.cli.target import parse_target
 
 
 @Parameter(name="*", group="In a browser")
@@ -28,14 +28,11 @@ class WebOptions:
     """Open the page in the browser."""
 
 
-_TERMINAL = WebOptions()
-
-
 def inspect(
     target: TargetWord,
     /,
     *,
-    page: WebOptions = _TERMINAL,
+    page: WebOptions = WebOptions(),
     options: ConnectionOptions = NO_OPTIONS,
 ) -> int:
     """Try a server out in an interactive session, or on a page.
@@ -45,17 +42,13 @@ def inspect(
     """
     place = parse_target(target)
     if page.web:
-        return run_async(partial(_serve_page, place, options, page))
+        require("httptools", "--web", "http")
+        from trio_mcp.cli.inspecting.web import serve_page
+
+        return run_async(partial(serve_page, place, options, Screen(), page.port, opens=page.open))
     if as_words(page):
         raise Usage(f"{as_words(page)[0].partition('=')[0]} does nothing without --web")
     from trio_mcp.cli.inspecting.session import Inspection
 
-    inspection = Inspection(place, options, Screen())
+    inspection = Inspection(place, options, Screen(ends_lines=True))
     return run_async(inspection.run, on_interrupt=inspection.interrupt)
-
-
-async def _serve_page(target: Target, options: ConnectionOptions, page: WebOptions) -> int:
-    require("httptools", "--web", "http")
-    from trio_mcp.cli.inspecting.web import serve_page
-
-    return await serve_page(target, options, Screen(), page.port, opens=page.open)

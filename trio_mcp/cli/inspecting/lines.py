@@ -1,4 +1,4 @@
-"""Where the commands of a session come from: a person at a terminal, or a file or pipe."""
+"""Reading the commands of a session, from a terminal, a file or a pipe."""
 
 from __future__ import annotations
 
@@ -13,52 +13,48 @@ from platformdirs import user_state_path
 
 from trio_mcp.cli.prompter import CtrlC, NoAnswer, Prompt
 from trio_mcp.cli.screen import Screen
+from trio_mcp.threads import in_thread
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
     from prompt_toolkit.history import History
 
 Suggest = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
-"""Takes the words that are typed so far, the last one unfinished; returns what it may become."""
+"""Completes the last of the typed words."""
 
 
 async def next_piped() -> str | None:
-    """The next line of stdin, where that is no terminal; `None` if there will be no more."""
-    line = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+    """Read the next line of stdin; `None` at its end."""
+    line = await in_thread(sys.stdin.readline)
     return line or None
 
 
-class TypedLines:
-    """Lines that a person types. What is to be told meanwhile appears above the line.
+def typed_lines(screen: Screen, suggest: Suggest) -> Callable[[], Awaitable[str | None]]:
+    """Make a function that reads a typed line, with suggestions at Tab; `None` at the end.
 
-    Args:
-        screen: Where things are told.
-        suggest: What to suggest at Tab.
+    Notes appear above the line meanwhile.
     """
+    prompt = Prompt(history=_history(), completer=_completer(suggest))
 
-    def __init__(self, screen: Screen, suggest: Suggest) -> None:
-        self._screen = screen
-        self._prompt = Prompt(history=_history(), completer=_completer(suggest))
-
-    async def next(self) -> str | None:
-        """The next line; `None` if there will be no more."""
+    async def next_typed() -> str | None:
         from prompt_toolkit.patch_stdout import StdoutProxy
 
-        before = self._screen.err.file
+        before = screen.err.file
         with StdoutProxy(sleep_between_writes=0.05, raw=True) as proxy:
-            self._screen.err.file = proxy  # type: ignore[assignment]
+            screen.err.file = proxy  # type: ignore[assignment]
             try:
-                return await self._prompt.read("mcp> ")
+                return await prompt.read("mcp> ")
             except NoAnswer:
                 return None
             except CtrlC:
                 return ""
             finally:
-                self._screen.err.file = before
+                screen.err.file = before
+
+    return next_typed
 
 
 def _history() -> History:
-    """What was typed in earlier sessions, for nobody else to read."""
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     path = user_state_path("trio-mcp", appauthor=False) / "history"
@@ -80,10 +76,10 @@ def _completer(suggest: Suggest) -> Completer:
         ) -> Iterable[Completion]:
             words = document.text_before_cursor.split(" ")
             last = words[-1]
-            for each in trio.from_thread.run(suggest, words):  # a thread of Trio's reads the line
-                if each.startswith(last):
-                    key, sign, value = each.partition("=")
-                    written = f"{key}{sign}{shlex.quote(value)}" if value else each
-                    yield Completion(written, start_position=-len(last), display=each)
+            for word in trio.from_thread.run(suggest, words):  # a thread of Trio's reads the line
+                if word.startswith(last):
+                    key, sign, value = word.partition("=")
+                    written = f"{key}{sign}{shlex.quote(value)}" if value else word
+                    yield Completion(written, start_position=-len(last), display=word)
 
     return Suggestions()

@@ -1,16 +1,13 @@
 """What `trio-mcp inspect --web` serves: the explorer's page, and a relay to the one server.
 
-The relay passes raw messages on, and looks into none: what the page shows is what was sent. It is a
-program on a person's machine that talks to processes, so whoever could use it would do so in that
-person's name. (An inspector that asked for nothing let any web page start commands:
-CVE-2025-49596.) Hence:
+The relay passes raw messages on unread: what the page shows is what was sent. It talks to processes
+on a person's machine, so it must serve that person only. (An inspector without authentication let
+any web page start commands: CVE-2025-49596.) Hence:
 
-- Every request but that for the page itself needs the token. It is new each time, and only the
-  address has it that the person was told. The page itself says nothing about the server.
-- `Host` and `Origin` have to be those of the relay itself, port included, so no other page can
-  reach it, under whatever name.
-- The command comes from the command line. Requests can ask for another connection to the same
-  server, and for nothing else.
+- Every request except that for the page needs a token. It is new each time, and stands only in the
+  address that the person gets. The page itself says nothing about the server.
+- `Host` and `Origin` must be those of the relay, port included, so no other page can reach it.
+- The command line names the command. Requests can only open more connections to that server.
 """
 
 from __future__ import annotations
@@ -23,15 +20,17 @@ from typing import TYPE_CHECKING, Final, Protocol
 import trio
 
 from trio_mcp.background import background_task
-from trio_mcp.cli.failures import explain
+from trio_mcp.cli.failures import explain, new_part
+from trio_mcp.cli.lines import lines_of
 from trio_mcp.errors import ClientError, ConnectionLost, HttpError, ResponseTooLarge
-from trio_mcp.peer.lines import IO_ERRORS, StreamLines
+from trio_mcp.peer.lines import IO_ERRORS
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.transports.http.explorer import ExplorerPage
 from trio_mcp.transports.http.guard import Guard
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import EVENTS, JSON, Disconnected, HttpRequest, Refusal
 from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
+from trio_mcp.transports.http.sharing.local import LocalSharing
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.sse import encode_event
@@ -43,50 +42,39 @@ if TYPE_CHECKING:  # a command needs no HTTP client
 _HOST: Final = "127.0.0.1"
 _CONNECTION: Final = "relay-connection"
 _PASSED_ON: Final = (b"content-type", b"accept", b"last-event-id")
-"""Headers that the server gets, beside those of the protocol."""
+"""Headers that the server gets, besides those of the protocol."""
 _RETURNED: Final = ("mcp-session-id", "mcp-protocol-version", "retry-after")
-_MOST: Final = 16
+_MAX_CONNECTIONS: Final = 16
 """Connections at a time: each may be a process."""
 _TICK: Final = 0.5
-"""Seconds after which it is looked for something new on stderr."""
+"""Seconds between looks at stderr."""
 _QUIET: Final = 30
-"""Ticks after which a stream without news says that it is still there."""
+"""Ticks after which a silent stream sends a comment, to stay open."""
 
 
 class Upstream(Protocol):
-    """One connection to the server, which carries messages."""
+    """One connection to the server."""
 
     @property
     def stderr_tail(self) -> str:
         """The end of what the server wrote to stderr."""
 
     async def send_message(self, message: bytes) -> None:
-        """Send a message.
-
-        Raises:
-            ClientError: The connection has ended.
-        """
+        """Send a message; raise `ClientError` if the connection has ended."""
 
     async def receive_message(self) -> bytes:
-        """Wait for a message.
-
-        Raises:
-            ResponseTooLarge: It is too long, and is skipped.
-            ClientError: The connection has ended.
-        """
+        """Wait for a message; raise `ResponseTooLarge` for one that is too long and skipped."""
 
 
 Connect = Callable[[], AbstractAsyncContextManager[Upstream]]
 
 
 class Relay:
-    """An ASGI app: the page, and the way to the server.
+    """An ASGI app: the page, and a relay to the server.
 
     Args:
-        port: The port that it is served on.
-        about: What the page may know of the server, once it has the token.
-        connect: Makes a connection to the server.
-        limits: The bounds of messages.
+        about: What the page learns about the server once it has the token.
+        connect: Opens a connection, for servers without an endpoint.
         endpoint: Where requests go, if the server is reached by a URL.
     """
 
@@ -101,7 +89,7 @@ class Relay:
         token = secrets.token_urlsafe(32)
         self._authority = f"{_HOST}:{port}"
         self.url: Final = f"http://{self._authority}/#token={token}"
-        """The address for the person. It has the token, in the part that no browser sends."""
+        """The page's address, with the token in the part that no browser sends."""
         self._about = about
         self._connect = connect
         self._limits = limits
@@ -111,8 +99,12 @@ class Relay:
         self._guard = Guard(HttpPolicy(allowed_hosts=[_HOST], tokens={token: "page"}), "/mcp")
         self._upstreams: dict[str, Upstream] = {}
 
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with self._guard.running(frozenset(), LocalSharing()):
+            yield
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         http = HttpRequest(scope, receive, send)
         with suppress(Disconnected):
             try:
@@ -140,11 +132,6 @@ class Relay:
             raise Refusal(404, "There is nothing here.")
 
     def _check_same(self, http: HttpRequest) -> None:
-        """Let a request pass that comes from our own page, or from no page.
-
-        Raises:
-            Refusal: It comes to another name, or from another page, be it of another port (403).
-        """
         if http.header(b"host") != self._authority:
             raise Refusal(403, "The inspector is not reached by that Host name.")
         if http.header(b"origin") not in (None, f"http://{self._authority}"):
@@ -153,36 +140,30 @@ class Relay:
     # -- messages, to a process or a server of HTTP+SSE ---------------------------------------
 
     async def _open(self, http: HttpRequest) -> None:
-        """Be connected for as long as the response lasts, which brings what the server says."""
-        if len(self._upstreams) >= _MOST:
-            raise Refusal(503, f"There are {_MOST} connections already; close a page.")
+        """Connect for as long as the response lasts; it streams the server's messages."""
+        if len(self._upstreams) >= _MAX_CONNECTIONS:
+            raise Refusal(503, f"There are {_MAX_CONNECTIONS} connections already; close a page.")
         try:
             async with self._connect() as upstream:
-                with self._known(upstream) as name:
+                name = secrets.token_urlsafe(16)
+                self._upstreams[name] = upstream
+                stderr = _Stderr(http, upstream)
+                try:
                     await http.start_stream()
                     await http.send_raw(encode_event(name.encode(), event="open"))
-                    stderr = _Stderr(http, upstream)
-                    try:
-                        async with background_task(stderr.watch):
-                            await _pass_all(http, upstream)
-                    except ClientError:
-                        await stderr.tell()
-                        raise
+                    async with background_task(stderr.watch):
+                        await _pass_all(http, upstream)
+                except ClientError:
+                    await stderr.tell()
+                    raise
+                finally:
+                    del self._upstreams[name]
         except ClientError as error:
             why = explain(error)
             if not http.started:
                 raise Refusal(502, why) from None
             await http.send_raw(encode_event(why.encode(), event="end"))
             await http.end_stream()
-
-    @contextmanager
-    def _known(self, upstream: Upstream) -> Iterator[str]:
-        name = secrets.token_urlsafe(16)
-        self._upstreams[name] = upstream
-        try:
-            yield name
-        finally:
-            del self._upstreams[name]
 
     async def _send(self, http: HttpRequest) -> None:
         upstream = self._upstreams.get(http.header(_CONNECTION.encode()) or "")
@@ -203,8 +184,8 @@ class Relay:
         """Repeat a request to the server, and its response to the page."""
         if http.method not in ("POST", "GET", "DELETE"):
             raise Refusal(405, "The MCP endpoint is for POST, GET and DELETE.")
-        most = self._limits.max_message_bytes
-        body = await http.body(most) if http.method == "POST" else None
+        limit = self._limits.max_message_bytes
+        body = await http.body(limit) if http.method == "POST" else None
         headers = {
             name.decode("latin-1"): value
             for name, value in http.headers.items()
@@ -219,7 +200,7 @@ class Relay:
                 ]
                 kind = reply.media_type.encode("latin-1")
                 if not (reply.is_success and kind == EVENTS):
-                    whole = await reply.read_all(most)
+                    whole = await reply.read_all(limit)
                     await http.respond(reply.status, whole, kind or JSON, returned)
                     return
                 await http.start_stream(returned)
@@ -231,11 +212,7 @@ class Relay:
 
 
 async def _pass_all(http: HttpRequest, upstream: Upstream) -> None:
-    """Pass on what the server says, to its end.
-
-    Raises:
-        ClientError: The connection has ended.
-    """
+    """Pass on the server's messages until the connection ends (`ClientError`)."""
     while True:
         try:
             message = await upstream.receive_message()
@@ -246,7 +223,7 @@ async def _pass_all(http: HttpRequest, upstream: Upstream) -> None:
 
 
 class _Stderr:
-    """What the server writes to stderr, as it is told to the page."""
+    """Sends the server's stderr to the page."""
 
     def __init__(self, http: HttpRequest, upstream: Upstream) -> None:
         self._http = http
@@ -254,18 +231,15 @@ class _Stderr:
         self._told = ""
 
     async def tell(self) -> bool:
-        """Tell what is new; return whether anything was."""
+        """Send what is new; return whether anything was."""
         tail = self._upstream.stderr_tail
         if tail == self._told:
             return False
-        # Only the end is kept, of which the beginning may have been told.
-        new = tail.rpartition(self._told[-1000:])[2] if self._told else tail
-        self._told = tail
+        new, self._told = new_part(tail, self._told), tail
         await self._http.send_raw(encode_event(new.encode(), event="stderr"))
         return True
 
     async def watch(self) -> None:
-        """Tell all of it, and keep a quiet stream open."""
         quiet = 0
         while True:
             quiet = 0 if await self.tell() else quiet + 1
@@ -281,8 +255,7 @@ class _SseUpstream:
 
     def __init__(self, stream: trio.abc.Stream, limits: Limits) -> None:
         self._stream = stream
-        self._lines = StreamLines(stream, limits.max_message_bytes)
-        self._received: list[bytes] = []
+        self._lines = lines_of(stream, limits.max_message_bytes)
         self._turn = trio.Lock()
 
     async def send_message(self, message: bytes) -> None:
@@ -292,12 +265,9 @@ class _SseUpstream:
 
     async def receive_message(self) -> bytes:
         with _lost():
-            while not self._received:
-                frames = await self._lines.receive()
-                if not frames:
-                    raise trio.BrokenResourceError
-                self._received += [each for each in reversed(frames) if isinstance(each, bytes)]
-            return self._received.pop()
+            async for line in self._lines:
+                return line
+            raise trio.BrokenResourceError
 
 
 @contextmanager
@@ -312,15 +282,14 @@ def _lost() -> Iterator[None]:
 async def open_sse_upstream(
     endpoint: Endpoint, options: HttpOptions, limits: Limits
 ) -> AsyncIterator[Upstream]:
-    """Be connected to a server of HTTP+SSE for the length of the block.
+    """Connect to a server of HTTP+SSE for the length of the block.
 
     Raises:
-        ClientError: It is none.
+        ClientError: It does not speak HTTP+SSE.
     """
     from trio_mcp.client.http.sse_stream import open_sse
 
     refused = HttpError(404, f"{endpoint.where} speaks neither Streamable HTTP nor HTTP+SSE")
     limit = TimeLimit.after(options.connect_timeout)
-    most = limits.max_message_bytes
-    async with open_sse(endpoint, options, most, refused, limit) as stream:
+    async with open_sse(endpoint, options, limits.max_message_bytes, refused, limit) as stream:
         yield _SseUpstream(stream, limits)

@@ -1,4 +1,4 @@
-"""An interactive session: what can be typed, and what it does."""
+"""An interactive session, and its commands."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from attrs import frozen
 from trio_mcp import Client
 from trio_mcp.cli.arguments import parse_texts
 from trio_mcp.cli.calling import call_tool, get_prompt, read_resource
-from trio_mcp.cli.failures import FAILED, OK, Failure, Usage, explain, missing, one_line
-from trio_mcp.cli.inspecting.lines import TypedLines, next_piped
+from trio_mcp.cli.failures import FAILED, OK, Failure, Usage, counted, explain, missing, one_line
+from trio_mcp.cli.inspecting.lines import next_piped, typed_lines
 from trio_mcp.cli.listing import (
     find_prompt,
     names,
@@ -37,8 +37,8 @@ from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.offers import Completion
 
 _ALL: Final = "all"
-_TAB_PATIENCE: Final = 1.0
-"""Seconds that a server has for suggestions, while the line cannot be edited."""
+_TAB_TIMEOUT: Final = 1.0
+"""Seconds to wait for suggestions, while the line cannot be edited."""
 _LISTS: Final[dict[str, Callable[[Session], Awaitable[None]]]] = {
     "tools": show_tools,
     "resources": show_resources,
@@ -48,47 +48,39 @@ _LISTS: Final[dict[str, Callable[[Session], Awaitable[None]]]] = {
 
 @frozen
 class Command:
-    """Something that can be typed."""
+    """A command that can be typed."""
 
     usage: str
     help: str
     run: Callable[..., Awaitable[object]]
-    """Takes the inspection, and then the words behind the name; as many as its signature has."""
+    """Takes the inspection, and the words after the name."""
 
 
 class Inspection:
-    """An interactive session, which outlives the server: it is started again where it has gone.
-
-    Args:
-        target: The server.
-        options: How it is reached.
-        screen: Where everything is shown.
-    """
+    """An interactive session, which starts a server again that has exited."""
 
     def __init__(self, target: Target, options: ConnectionOptions, screen: Screen) -> None:
         self.screen: Final = screen
         self._connect = partial(connected, target, options, screen)
-        self._next_line = next_piped
-        if screen.can_ask:
-            self._next_line = TypedLines(screen, self.suggestions).next
+        can_ask = screen.can_ask
+        self._next_line = typed_lines(screen, self.suggestions) if can_ask else next_piped
         self._session: Session | None = None
         self._nursery: trio.Nursery | None = None
         self._running: trio.CancelScope | None = None
         self._subscriptions: dict[str, trio.CancelScope] = {}
         self.names: dict[str, list[str]] = {}
-        """By command, what its first word may be."""
+        """By command, the choices for its first word."""
         self.over = False
         """Whether the person wants to leave."""
         self._failures = 0
 
     @property
     def session(self) -> Session:
-        """The connection, while a command runs."""
         assert self._session is not None
         return self._session
 
     async def run(self) -> int:
-        """Do what is typed, until that ends; return the exit status.
+        """Run typed commands until the end of the input; return the exit status.
 
         Raises:
             ClientError: The server cannot be reached in the first place.
@@ -109,17 +101,17 @@ class Inspection:
         return FAILED if self._failures and not self.screen.can_ask else OK
 
     def interrupt(self) -> bool:
-        """Stop what runs, if anything does; return whether there was something."""
+        """Cancel the running command; return whether there was one."""
         if self._running is None:
             return False
         self._running.cancel()
         return True
 
     async def _use_connection(self, line: str) -> None:
-        """Connect, and do what is typed, from a line on that was typed before.
+        """Connect and run commands, beginning with a line that was typed before.
 
         Raises:
-            ClientError: The connection cannot be had, or is lost.
+            ClientError: There is no connection, or it is lost.
         """
         async with self._connect() as session:
             client, self._session = session.client, session
@@ -192,11 +184,7 @@ class Inspection:
             ),
             "prompt": await names(self.session, "prompts/list", "prompts"),
         }
-        counts = [
-            f"{len(each)} {noun}{'' if len(each) == 1 else 's'}"
-            for noun, each in found.items()
-            if each or noun != "template"
-        ]
+        counts = [counted(len(v), noun) for noun, v in found.items() if v or noun != "template"]
         self.screen.note(f"{', '.join(counts)}. Type help to see what you can do.")
         uris = found["resource"]
         self.names = {
@@ -213,7 +201,6 @@ class Inspection:
     # -- completion -----------------------------------------------------------------------
 
     async def suggestions(self, words: Sequence[str]) -> Sequence[str]:
-        """What the last of some words may become at Tab."""
         command, *rest = words
         if not rest:
             return [*COMMANDS]
@@ -224,27 +211,22 @@ class Inspection:
         if command == "call" and name in self.session.client.tools:
             fields = field_of(self.session.client.tools[name].input_schema).properties
             if not equals:
-                return [f"{each}=" for each in fields]
+                return [f"{field}=" for field in fields]
             known = fields[argument].suggestions if argument in fields else []
-            return [f"{argument}={each}" for each in known]
+            return [f"{argument}={value}" for value in known]
         if command in ("prompt", "complete") and equals:
-            chosen = dict(each.split("=", 1) for each in given[:-1] if "=" in each)
-            with trio.move_on_after(_TAB_PATIENCE), suppress(ClientError, McpError, Failure):
+            chosen = dict(pair.split("=", 1) for pair in given[:-1] if "=" in pair)
+            with trio.move_on_after(_TAB_TIMEOUT), suppress(ClientError, McpError, Failure):
                 completion = await self.complete(name, argument, value, chosen)
-                return [f"{argument}={each}" for each in completion.values]
+                return [f"{argument}={value}" for value in completion.values]
         elif command in ("prompt", "complete") and name in self.names["prompt"]:
             prompt = await find_prompt(self.session, name)
-            return [f"{each}=" for each in prompt_field(prompt).properties]
+            return [f"{name}=" for name in prompt_field(prompt).properties]
         return []
 
     async def complete(
         self, name: str, argument: str, value: str, chosen: Mapping[str, str]
     ) -> Completion:
-        """Ask the server what a value of a prompt or template may become.
-
-        Raises:
-            Failure: There is no such prompt or template, or the server suggests nothing at all.
-        """
         if name not in self.names["complete"]:
             raise Failure(missing("prompt or template", name, self.names["complete"]))
         is_prompt = name in self.names["prompt"]
@@ -259,25 +241,22 @@ class Inspection:
     # -- subscriptions --------------------------------------------------------------------
 
     async def subscribe(self, *words: str) -> None:
-        """Hear of changes from now on."""
         assert self._nursery is not None
-        for each in words:
-            if each not in self._subscriptions:
-                await self._nursery.start(self._follow, each)
+        for word in words:
+            if word not in self._subscriptions:
+                await self._nursery.start(self._follow, word)
 
     async def unsubscribe(self, *words: str) -> None:
-        """Hear of them no more."""
-        for each in list(self._subscriptions) if list(words) == [_ALL] else words:
-            scope = self._subscriptions.get(each)
+        for word in list(self._subscriptions) if list(words) == [_ALL] else words:
+            scope = self._subscriptions.get(word)
             if scope is None:
-                raise Usage(f"there is no subscription to {each!r}")
+                raise Usage(f"there is no subscription to {word!r}")
             scope.cancel()
         await trio.lowlevel.checkpoint()
 
     async def _follow(
         self, what: str, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Tell of the changes of one list or resource, until it is cancelled."""
         lists = [kind for kind in KINDS if kind == what]
         uris = [] if lists else [what]
         with trio.CancelScope() as scope:
@@ -323,11 +302,6 @@ def _split(rest: str) -> list[str]:
 
 
 def _started(inspection: Inspection, command: Command, words: Sequence[str]) -> Awaitable[object]:
-    """Start a command, if it can do with so many words.
-
-    Raises:
-        Usage: It cannot.
-    """
     try:
         bound = signature(command.run).bind(inspection, *words)
     except TypeError:
@@ -339,24 +313,24 @@ def _started(inspection: Inspection, command: Command, words: Sequence[str]) -> 
 
 
 async def _help(inspection: Inspection) -> None:
-    rows = [(each.usage, each.help) for each in COMMANDS.values()]
+    rows = [(command.usage, command.help) for command in COMMANDS.values()]
     inspection.screen.table(("Command", "What it does"), rows)
 
 
 async def _list(inspection: Inspection, *kinds: str) -> None:
     if "tools" in inspection.session.client.capabilities:
         await inspection.session.client.refresh_tools()
-    for each in kinds or _LISTS:
-        if each not in _LISTS:
+    for kind in kinds or _LISTS:
+        if kind not in _LISTS:
             raise Usage(f"usage: {COMMANDS['list'].usage}")
-        await _LISTS[each](inspection.session)
+        await _LISTS[kind](inspection.session)
 
 
 async def _complete(inspection: Inspection, name: str, pair: str, *pairs: str) -> None:
     (argument, value), *others = parse_texts([pair, *pairs]).items()
     found = await inspection.complete(name, argument, value, dict(others))
-    for each in found.values:
-        inspection.screen.text(each)
+    for value in found.values:
+        inspection.screen.text(value)
     if found.has_more or not found.values:
         inspection.screen.note("There are more." if found.has_more else "There are none.")
 
@@ -382,17 +356,17 @@ COMMANDS: Final[dict[str, Command]] = {
     "call": Command(
         "call NAME [KEY=VALUE …|JSON]",
         "Call a tool.",
-        lambda self, name, *words: call_tool(self.session, name, words, end_line=True),
+        lambda self, name, *words: call_tool(self.session, name, *words),
     ),
     "read": Command(
         "read URI",
         "Read a resource.",
-        lambda self, uri: read_resource(self.session, uri, end_line=True),
+        lambda self, uri: read_resource(self.session, uri),
     ),
     "prompt": Command(
         "prompt NAME [KEY=VALUE …]",
         "Have a prompt written.",
-        lambda self, name, *words: get_prompt(self.session, name, words),
+        lambda self, name, *words: get_prompt(self.session, name, *words),
     ),
     "complete": Command(
         "complete PROMPT|TEMPLATE KEY=VALUE …",

@@ -1,4 +1,4 @@
-"""`trio-mcp inspect --web`: the same on a page, in a browser on this machine."""
+"""`trio-mcp inspect --web`: a session on a page, in a browser on this machine."""
 
 from __future__ import annotations
 
@@ -21,38 +21,27 @@ from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 
 _MESSAGE_BYTES: Final = 64 * 1024 * 1024
-"""What a person wants to see may be more than what a program should take."""
+"""A person may want to see more than a program should accept."""
 
 
 async def serve_page(
     target: Target, options: ConnectionOptions, screen: Screen, port: int, *, opens: bool
 ) -> int:
-    """Serve the page until the person has had enough; return the exit status.
-
-    Args:
-        target: The server.
-        options: How it is reached.
-        screen: Where the address is told.
-        port: The port to listen on; 0 for any that is free.
-        opens: Whether to open a browser.
-
-    Raises:
-        Failure: It cannot listen there, or a package is missing for the URL.
-    """
     try:
         listeners = await open_tcp("127.0.0.1", port)
     except OSError as error:
         raise Failure(f"cannot listen on port {port}: {error.strerror or error}") from None
-    (address,) = {bound_address(each) for each in listeners}
+    (address,) = {bound_address(listener) for listener in listeners}
     assert isinstance(address, tuple)
     async with _relay(target, options, screen, address[1]) as relay:
         screen.note(f"Open this page to try out {target.text}:")
         screen.text(relay.url)
         screen.out.file.flush()
-        screen.note("Whoever has this address can use the server. Ctrl-C ends it.")
+        screen.note("Anyone with this address can use the server. Ctrl-C ends it.")
         if opens:
             await open_page(relay.url)
-        await serve_asgi(relay, listeners, max_body_bytes=_MESSAGE_BYTES, shutdown_grace=0)
+        async with relay.running():
+            await serve_asgi(relay, listeners, max_body_bytes=_MESSAGE_BYTES, shutdown_grace=0)
     return OK
 
 

@@ -16,7 +16,7 @@ from trio_mcp.cli.install.editing import BrokenJson, Document
 from trio_mcp.cli.install.entry import command_of, name_of
 from trio_mcp.cli.install.files import ConfigFile, read_config
 from trio_mcp.cli.install.hosts import HOSTS, Host, HostName, Scope
-from trio_mcp.cli.options import ConnectionOptions, TargetWord, check_way, variables
+from trio_mcp.cli.options import ConnectionOptions, TargetWord, check_way, pairs
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import parse_target
 from trio_mcp.wire.jsonrpc import Json
@@ -63,7 +63,7 @@ def install(
     if place.url is not None:
         entry = chosen.url_entry(place.url, ConnectionOptions(header=header).headers())
     else:
-        entry = chosen.command_entry(*command_of(place, variables(env)))
+        entry = chosen.command_entry(*command_of(place, pairs(env)))
     config = read_config(file or chosen.file(scope))
     with _naming(config):
         there = Document(config.text, comments=chosen.comments).get((chosen.key, called))
@@ -103,7 +103,7 @@ def uninstall(
 
 @contextmanager
 def _naming(config: ConfigFile) -> Iterator[None]:
-    """Say of what is wrong with a document where it is."""
+    """Add the file's path to errors in a document."""
     try:
         yield
     except BrokenJson as error:
@@ -111,7 +111,6 @@ def _naming(config: ConfigFile) -> Iterator[None]:
 
 
 def _edited(text: str, host: Host, name: str, entry: dict[str, Json]) -> str:
-    """Put an entry into a document; return its text as it is then."""
     document = Document(text, comments=host.comments)
     path = (host.key, name)
     there = document.get(path)
@@ -139,9 +138,15 @@ def _settle(
     _show_difference(screen, config, after)
     if dry_run:
         return OK
-    if not yes and not _confirmed(screen):
-        screen.note("Nothing was changed.")
-        return FAILED
+    if not yes:
+        if not screen.can_ask:
+            raise Failure(
+                "there is no terminal to ask on: --yes writes it, --dry-run only shows it"
+            )
+        screen.err.print("Write this? [y/N] ", end="")
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            screen.note("Nothing was changed.")
+            return FAILED
     backup = config.replace(after)
     screen.note(f"Written: {config.path}", "green")
     if backup is not None:
@@ -152,16 +157,6 @@ def _settle(
 
 
 def _show_difference(screen: Screen, config: ConfigFile, after: str) -> None:
-    name = str(config.path)
-    lines = difflib.unified_diff(
-        config.text.splitlines(), after.splitlines(), name, name, lineterm=""
-    )
-    for line in lines:
+    name, before = str(config.path), config.text.splitlines()
+    for line in difflib.unified_diff(before, after.splitlines(), name, name, lineterm=""):
         screen.text(line, _STYLES.get(line[:1], ""))
-
-
-def _confirmed(screen: Screen) -> bool:
-    if not screen.can_ask:
-        raise Failure("there is nobody to ask: --yes writes it, --dry-run only shows it")
-    screen.err.print("Write this? [y/N] ", end="")
-    return sys.stdin.readline().strip().lower() in ("y", "yes")

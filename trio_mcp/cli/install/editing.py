@@ -1,9 +1,8 @@
 """Changing one value in the text of a JSON document, and nothing else of it.
 
 The document is parsed to find where values begin and end; then pieces of text are inserted or
-replaced. So the order of keys, the way numbers are written, indentation, and comments (where they
-are allowed) all stay. Comments are blanked before parsing, by as many spaces, so that positions
-mean the same in both texts.
+replaced, so the order of keys, the notation of numbers, indentation and comments stay. Comments are
+replaced by as many spaces before parsing, so that positions are the same in both texts.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ _INDENTED: Final = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 
 
 class BrokenJson(Failure):
-    """The document is not what it should be; the text says where."""
+    """The document is invalid; the text says where."""
 
 
 @frozen
 class Member:
-    """A member of an object: where its key begins, and where its value begins and ends."""
+    """Where a member's key begins, and where its value begins and ends."""
 
     key: str
     at: int
@@ -39,15 +38,7 @@ class Member:
 
 
 class Document:
-    """The text of a JSON object.
-
-    Args:
-        text: The text; an empty one stands for an empty object.
-        comments: Comments and trailing commas are allowed.
-
-    Raises:
-        BrokenJson: It is no JSON, or no object.
-    """
+    """The text of a JSON object."""
 
     def __init__(self, text: str, *, comments: bool = False) -> None:
         self.text = text if text.strip() else "{}\n"
@@ -55,24 +46,19 @@ class Document:
         self._parse()
 
     def get(self, path: Sequence[str]) -> Json:
-        """Find a value; `None` if there is none."""
         value = self.value
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
         return value
 
     def set(self, path: Sequence[str], value: Json) -> None:
-        """Set a value; objects on the way to it are made where they are missing.
-
-        Raises:
-            BrokenJson: Something on the way to it is no object.
-        """
+        """Set a value, and make missing objects on the way to it."""
         start = self._skip(0)
         for depth, key in enumerate(path):
             if self._plain[start] != "{":
                 raise BrokenJson(f"{'.'.join(path[:depth])} is no object ({self._where(start)})")
             members = self._members(start)
-            found = [each for each in members if each.key == key]
+            found = [member for member in members if member.key == key]
             if not found:
                 for missing in reversed(path[depth + 1 :]):
                     value = {missing: value}
@@ -83,7 +69,6 @@ class Document:
         self._replace(member.begin, member.end, self._written(value, self._indent_at(member.at)))
 
     def remove(self, path: Sequence[str]) -> None:
-        """Remove a value that is there, with its key."""
         start = self._skip(0)
         for key in path:
             inside, members = start, self._members(start)
@@ -111,11 +96,9 @@ class Document:
             raise BrokenJson("it is no JSON object")
 
     def _end_of(self, begin: int) -> int:
-        """Where the value that begins there ends."""
         return json.JSONDecoder().raw_decode(self._plain, begin)[1]
 
     def _members(self, start: int) -> list[Member]:
-        """The members of the object that begins there."""
         members = []
         at = self._skip(start + 1)
         while self._plain[at] != "}":
@@ -129,7 +112,6 @@ class Document:
         return members
 
     def _insert(self, start: int, members: list[Member], key: str, value: Json) -> None:
-        """Add a member at the end of an object."""
         close = self._end_of(start) - 1
         last = len(self.text[:close].rstrip())  # after a comment too, if there is one
         own_line = "\n" in self.text[start:close] or not (members or self._on_one_line)
@@ -155,7 +137,6 @@ class Document:
 
     @property
     def _on_one_line(self) -> bool:
-        """Whether the document has members, and all of them on one line."""
         return bool(self.value) and "\n" not in self.text.strip()
 
     def _written(self, value: Json, indent: str) -> str:
@@ -168,12 +149,10 @@ class Document:
         return "\r\n" if "\r\n" in self.text else "\n"
 
     def _unit(self) -> str:
-        """One step of indentation, as the document has it."""
         found = _INDENTED.search(self._plain)
         return found[1] if found else "  "
 
     def _indent_at(self, at: int) -> str:
-        """The indentation of the line that a position is in."""
         line = self.text[self.text.rfind("\n", 0, at) + 1 : at]
         return line[: len(line) - len(line.lstrip(" \t"))]
 
@@ -187,7 +166,7 @@ class Document:
 
 
 def _blank(pattern: re.Pattern[str], text: str) -> str:
-    """Replace what a pattern finds by spaces, except strings; newlines stay."""
+    """Replace matches by spaces; strings and newlines stay."""
 
     def blanked(found: re.Match[str]) -> str:
         piece = found[0]

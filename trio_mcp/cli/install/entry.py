@@ -1,4 +1,4 @@
-"""What a host has to be told of a target: absolute paths, and a name."""
+"""What a host needs to start a target: a command with absolute paths, and a name."""
 
 from __future__ import annotations
 
@@ -24,11 +24,6 @@ _CHECK_SECONDS: Final = 30.0
 
 
 def name_of(target: Target, name: str | None) -> str:
-    """The name of the server, or one that suits it.
-
-    Raises:
-        Usage: It is no name, or none suggests itself.
-    """
     name = name or _suggested(target)
     if name is None:
         raise Usage("say what the host shall call the server: --name NAME")
@@ -38,13 +33,14 @@ def name_of(target: Target, name: str | None) -> str:
 
 
 def command_of(target: Target, env: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-    """The command that starts a target from anywhere, and its variables.
-
-    Raises:
-        Failure: There is no such program, or the registry cannot be served.
-    """
+    """Return a command that starts a target from anywhere, and its variables."""
     if target.registry is None:
-        return _from_anywhere(target.command), env
+        program = shutil.which(target.command[0])
+        if program is None:
+            raise Failure(
+                f"there is no program {target.command[0]!r}; install it, or give its path"
+            )
+        return [os.path.abspath(program), *map(_absolute, target.command[1:])], env
     place, name = split_target(target.registry)
     if place.endswith(".py"):
         place = os.path.abspath(place)
@@ -52,7 +48,9 @@ def command_of(target: Target, env: dict[str, str]) -> tuple[list[str], dict[str
         env = {"PYTHONPATH": os.getcwd(), **env}
     registry = f"{place}:{name}" if name else place
     _check(registry, env)
-    return [*_script(), "serve", registry], env
+    script = shutil.which("trio-mcp", path=os.path.dirname(sys.executable))
+    ours = [script] if script is not None else [sys.executable, "-m", "trio_mcp.cli"]
+    return [*ours, "serve", registry], env
 
 
 def _suggested(target: Target) -> str | None:
@@ -69,14 +67,6 @@ def _suggested(target: Target) -> str | None:
     return None
 
 
-def _from_anywhere(command: tuple[str, ...]) -> list[str]:
-    """A command with absolute paths, for a host that starts it elsewhere."""
-    program = shutil.which(command[0])
-    if program is None:
-        raise Failure(f"there is no program {command[0]!r}; install it, or give its path")
-    return [os.path.abspath(program), *map(_absolute, command[1:])]
-
-
 def _absolute(word: str) -> str:
     is_path = (
         word in (".", "..")
@@ -89,17 +79,10 @@ def _absolute(word: str) -> str:
     return word
 
 
-def _script() -> list[str]:
-    """The command line's own command, by its absolute path."""
-    script = shutil.which("trio-mcp", path=os.path.dirname(sys.executable))
-    return [script] if script is not None else [sys.executable, "-m", "trio_mcp.cli"]
-
-
 def _is_installed(module: str) -> bool:
-    """Whether a module can be imported from any directory."""
     here = {"", os.getcwd()}
     before = sys.path[:]
-    sys.path[:] = [each for each in before if each not in here]
+    sys.path[:] = [folder for folder in before if folder not in here]
     try:
         return importlib.util.find_spec(module.partition(".")[0]) is not None
     finally:
@@ -107,7 +90,7 @@ def _is_installed(module: str) -> bool:
 
 
 def _check(registry: str, env: dict[str, str]) -> None:
-    """Make sure that a registry can be served: start it, with nothing to do."""
+    """Start a registry with nothing to do, to see that it can be served."""
     command = [*OURSELVES, "serve", registry, "--log-level", "error"]
     try:
         done = subprocess.run(  # noqa: S603 (it is what the person wants to install)

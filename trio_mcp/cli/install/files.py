@@ -1,4 +1,4 @@
-"""Replacing a file: a copy of the old one is kept, and there is never half of the new one."""
+"""Replacing a configuration file atomically, with a copy of the old one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trio_mcp.system.private import write_whole
 
 @frozen
 class ConfigFile:
-    """A file and what was in it."""
+    """A file and its content."""
 
     path: Path
     before: bytes | None
@@ -24,11 +24,6 @@ class ConfigFile:
 
     @property
     def text(self) -> str:
-        """Its text.
-
-        Raises:
-            Failure: It is not UTF-8.
-        """
         try:
             return (self.before or b"").decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -38,7 +33,6 @@ class ConfigFile:
         """Write new text in place of the old; return where the old one is kept.
 
         Raises:
-            Failure: Somebody else has changed it meanwhile.
             OSError: It cannot be written.
         """
         if read_config(self.path) != self:
@@ -52,7 +46,7 @@ class ConfigFile:
 
 
 def read_config(path: Path) -> ConfigFile:
-    """Read a file; one that is not there is empty. Links are followed, so that they stay."""
+    """Read a file; a missing one is empty. Links are followed, so that they stay."""
     path = path.resolve()
     try:
         return ConfigFile(path, path.read_bytes())
@@ -61,7 +55,6 @@ def read_config(path: Path) -> ConfigFile:
 
 
 def _keep(path: Path, data: bytes) -> Path:
-    """Keep a copy of a file where it troubles nobody, under a name that nothing has."""
     folder = user_state_path("trio-mcp", appauthor=False) / "backups"
     folder.mkdir(parents=True, exist_ok=True)
     prefix = f"{path.name}.{datetime.now():%Y%m%d-%H%M%S}-"
@@ -72,7 +65,6 @@ def _keep(path: Path, data: bytes) -> Path:
 
 
 def _mode(path: Path) -> int:
-    """The permissions of a file; of one that is yet to be, those of any new file."""
     try:
         return path.stat().st_mode & 0o777
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""Getting in at servers that want to know who we are: `trio-mcp login`, `logout`, `whoami`."""
+"""Logging in to servers: `trio-mcp login`, `logout`, `whoami`."""

@@ -18,35 +18,23 @@ import os, sys, webbrowser
 hasattr(os, "fork") and os.fork() and os._exit(0)
 webbrowser.open(sys.argv[1])
 """
-"""Opens a page and does not wait for it: some browsers only come back when they are closed.
-
-On Windows they come back at once.
-"""
-
-_HAVE_BROWSERS: Final = ("darwin", "win32")
+"""Opens a page without waiting: except on Windows, some browsers return only when closed."""
 
 _OPENS: Final = "Your browser opens this page; if it does not, open it yourself:"
 
 
 @define
 class LoginPage:
-    """Shows a person the page where they log in, and says what it is about.
-
-    Args:
-        screen: Where that is said.
-        where: The server that wants it.
-        by_hand: The person opens the page.
-    """
+    """Shows a person the page where they log in, and says what it is about."""
 
     screen: Screen
     where: str
     by_hand: bool = False
     is_open: bool = False
-    """Whether the person has been shown one, and has not come back."""
+    """Whether a page was shown, and the person has not come back."""
 
     async def open(self, url: str) -> None:
-        """Show a page."""
-        opens = not self.by_hand and has_browser()
+        opens = not self.by_hand and _has_browser()
         does = _OPENS if opens else "Open this page on this machine:"
         self.screen.note(f"{self.where} wants you to log in. {does}\n\n    {url}\n", "")
         if not opens and (tunnel := _tunnel(url)):
@@ -57,25 +45,20 @@ class LoginPage:
             await open_page(url)
 
     def close(self) -> None:
-        """Say that the person has come back, if one was shown."""
         if self.is_open:
             self.is_open = False
             self.screen.note("You are logged in.")
 
 
-def has_browser() -> bool:
-    """Whether there is a browser that the person sees; one in this terminal would be in the way."""
-    return sys.platform in _HAVE_BROWSERS or any(
-        os.environ.get(each) for each in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+def _has_browser() -> bool:
+    """Whether the person sees a browser; one in this terminal would be in the way."""
+    return sys.platform in ("darwin", "win32") or any(
+        os.environ.get(variable) for variable in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
     )
 
 
 def _tunnel(url: str) -> str | None:
-    """What lets a browser come back from where the person has logged in from, if that is known.
-
-    Args:
-        url: The page, which has in its query where the browser comes back to.
-    """
+    """Return an SSH command that lets a remote browser come back here, if there is one."""
     match os.environ.get("SSH_CONNECTION", "").split():
         case [_, _, here, _]:
             back = urlsplit(dict(parse_qsl(urlsplit(url).query))["redirect_uri"]).port
@@ -84,7 +67,6 @@ def _tunnel(url: str) -> str | None:
 
 
 async def open_page(url: str) -> None:
-    """Open a page in the browser of the person, and do not wait for it."""
     # A browser of its own session outlives Ctrl-C; and what it prints is not for our stdout.
     options: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     options["start_new_session"] = True  # which Windows takes for granted

@@ -1,4 +1,4 @@
-"""`trio-mcp login`: a person logs in to a server, for all commands that come after."""
+"""`trio-mcp login`: log in to a server, for all later commands."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Final
 from attrs import frozen
 from cyclopts import Parameter
 
-from trio_mcp import Login, TokenStore
+from trio_mcp.auth import Login, TokenStore
 from trio_mcp.auth.urls import origin
 from trio_mcp.cli.failures import OK, Usage
 from trio_mcp.cli.http_options import address
-from trio_mcp.cli.login.as_client import SECRET_NEEDS_ISSUER, require_auth
 from trio_mcp.cli.login.browser import LoginPage
-from trio_mcp.cli.login.kept import URL, Anew, check_url, is_given, login_store
+from trio_mcp.cli.login.store import (
+    SECRET_NEEDS_ISSUER,
+    URL,
+    FreshLogins,
+    client_options,
+    login_store,
+    require_auth,
+)
 from trio_mcp.cli.options import ConnectionOptions, Seconds, secret_from
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import Target
 
 if TYPE_CHECKING:
-    from trio_mcp import OAuth
+    from trio_mcp.auth import OAuth
 
 _HOSTS: Final = ("127.0.0.1", "localhost")
 """What a browser may call this machine."""
@@ -51,12 +57,6 @@ class LoginOptions:
     """Seconds that you have."""
 
     def check(self) -> None:
-        """Make sure that the options go together.
-
-        Raises:
-            Usage: They do not.
-            Failure: There is no secret.
-        """
         if self.client_secret_env is not None:
             if self.client_id is None:
                 raise Usage("--client-secret-env does nothing without --client-id")
@@ -68,49 +68,38 @@ class LoginOptions:
             raise Usage(f"--redirect takes 127.0.0.1:PORT or localhost:PORT, not {self.redirect!r}")
 
     def oauth(self, kept: Login | None, store: TokenStore, page: LoginPage) -> OAuth:
-        """Make what logs in, in place of a login that is kept."""
-        from trio_mcp import OAuth
+        """Make the login flow, with the client of the kept login unless an option names one."""
+        from trio_mcp.auth import OAuth
 
-        client_id, secret, issuer = self._client(kept)
+        secret = self.client_secret_env and secret_from(self.client_secret_env, "secret")
+        named = {"client_id": self.client_id, "client_secret": secret, "issuer": self.issuer}
         host, port = address(self.redirect, "--redirect")
         return OAuth(
-            client_id=client_id,
-            client_secret=secret,
+            **(named if self.client_id is not None else named | client_options(kept)),
             open_browser=page.open,
             redirect_port=port,
             redirect_host=host,
             timeout=self.timeout,
             scopes=self.scope or None,
-            issuer=issuer,
             store=store,
         )
-
-    def _client(self, kept: Login | None) -> tuple[str | None, str | None, str | None]:
-        """Which client to be, its secret, and its issuer: the one before, unless it is said."""
-        client = None if kept is None else kept.client
-        if self.client_id is None and kept is not None and client is not None and is_given(client):
-            return client.client_id, client.client_secret, kept.issuer
-        variable = self.client_secret_env
-        secret = None if variable is None else secret_from(variable, "secret")
-        return self.client_id, secret, self.issuer
 
 
 def login(url: Annotated[str, URL], /, *, options: LoginOptions = LoginOptions()) -> int:
     """Log in to a server in a browser, and keep that for all other commands."""
-    check_url(url)
     options.check()
     require_auth()
     from trio_mcp import HttpOptions
-    from trio_mcp.cli.login.way_in import WayIn
+    from trio_mcp.cli.login.auth import LoginAuth
     from trio_mcp.cli.session import connected
 
     screen = Screen()
-    store = Anew(login_store(), keeps_scopes=bool(options.scope))
+    store = FreshLogins(login_store(), keeps_scopes=bool(options.scope))
     page = LoginPage(screen, origin(url), by_hand=options.no_browser)
-    way_in = WayIn(url, store, lambda kept: options.oauth(kept, store, page), page)
+    auth = LoginAuth(url, store, lambda kept: options.oauth(kept, store, page), page)
     others = ConnectionOptions(header=options.header)
     try:
-        http = HttpOptions(headers=others.headers(), auth=way_in)
+        http = HttpOptions(headers=others.headers(), auth=auth)
     except ValueError as error:
         raise Usage(str(error)) from None
 
@@ -121,6 +110,6 @@ def login(url: Annotated[str, URL], /, *, options: LoginOptions = LoginOptions()
     run_async(main)
     if not store.saved:
         screen.note(f"{page.where} lets you in without a login.")
-    for each in store.saved[-1:]:
-        screen.text(f"Logged in to {each.resource} by {each.issuer}.")
+    for kept in store.saved[-1:]:
+        screen.text(f"Logged in to {kept.resource} by {kept.issuer}.")
     return OK

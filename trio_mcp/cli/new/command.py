@@ -22,8 +22,7 @@ _FILES: Final = {
     "README.md": "README.md.in",
     ".gitignore": "gitignore.in",
 }
-"""By its path in the new project, what each file is made from; `$NAME` is the project's name, and
-`$MODULE` that of its module."""
+"""The template of each file, by its path in the new project."""
 
 
 def new(name: str, /) -> int:
@@ -32,7 +31,11 @@ def new(name: str, /) -> int:
     Args:
         name: The name of the project, and of the directory that is made for it here.
     """
-    module = _module_of(name)
+    module = name.replace("-", "_").lower()
+    if not _NAME.fullmatch(name):
+        raise Usage(f"a name begins with a letter and has letters, digits and -: not {name!r}")
+    if keyword.iskeyword(module) or module in sys.stdlib_module_names or module in _TAKEN:
+        raise Usage(f"{name!r} is the name of another module; choose another one")
     project = Path(name)
     if project.exists() and (not project.is_dir() or any(project.iterdir())):
         raise Failure(f"{project} is there already; choose another name, or move it away")
@@ -48,17 +51,3 @@ def new(name: str, /) -> int:
     screen.text(f"  cd {project}")
     screen.text(f"  trio-mcp call {module}.py greet name=Ada")
     return OK
-
-
-def _module_of(name: str) -> str:
-    """The name of a project's module.
-
-    Raises:
-        Usage: The project cannot be called that.
-    """
-    module = name.replace("-", "_").lower()
-    if not _NAME.fullmatch(name):
-        raise Usage(f"a name begins with a letter and has letters, digits and -: not {name!r}")
-    if keyword.iskeyword(module) or module in sys.stdlib_module_names or module in _TAKEN:
-        raise Usage(f"{name!r} is the name of another module; choose another one")
-    return module

@@ -1,1 +1,1 @@
-"""`trio-mcp bundle` and `trio-mcp publish`: passing a server on to others."""
+"""`trio-mcp bundle` and `trio-mcp publish`: publishing a server."""

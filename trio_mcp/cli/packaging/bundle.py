@@ -1,8 +1,7 @@
 """`trio-mcp bundle`: an MCP bundle (MCPB), which hosts install by a click.
 
 A bundle is a ZIP archive with the project, a `manifest.json`, and a script that serves the
-registry. It has none of the dependencies: the host runs it with uv, which installs what
-`pyproject.toml` names, for the system at hand.
+registry. The host runs it with uv, which installs the dependencies that `pyproject.toml` names.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from trio_mcp.wire.jsonrpc import Json
 
 _SCRIPT: Final = "mcpb_server.py"
 _IGNORED: Final = ("__pycache__", "node_modules", "build", "dist", "venv", "*.egg-info", "*.mcpb")
-"""What no bundle needs, besides all that is hidden."""
+"""Left out of bundles, like all that is hidden."""
 _IGNORE_FILE: Final = ".mcpbignore"
-_MOST_BYTES: Final = 512 * 1024 * 1024
+_MAX_BYTES: Final = 512 * 1024 * 1024
 _SETTING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=(.+))?")
 _LONGEST_NAME: Final = 64
 
@@ -60,40 +59,34 @@ def bundle(
     if not project.requires_us:
         raise Failure(f"{project.root / 'pyproject.toml'} must have trio-mcp in its dependencies")
     registry = load_registry(place)
-    manifest = make_manifest(registry, project, author, settings_of(setting, secret))
+    manifest = _make_manifest(registry, project, author, settings_of(setting, secret))
     path = output or Path(f"{manifest['name']}-{manifest['version']}.mcpb")
     files = list(_files(project.root, path.resolve()))
     if project.root / _SCRIPT in files:
         raise Failure(f"{_SCRIPT} is the name of a file that the bundle needs; rename yours")
-    written = {"manifest.json": to_json(manifest), _SCRIPT: script_for(place, project.root)}
+    written = {"manifest.json": to_json(manifest), _SCRIPT: _script_for(place, project.root)}
     size = _write(path, project.root, files, written)
     screen = Screen()
     screen.note(f"Written: {path} ({len(files)} files, {size:,} bytes)", "green")
     return OK
 
 
-def make_manifest(
+def _make_manifest(
     registry: Registry,
     project: Project,
     author: str | None,
     settings: Mapping[str, dict[str, Json]],
 ) -> dict[str, Json]:
-    """Write the manifest (MCPB, version 0.4).
-
-    Args:
-        registry: What is served.
-        project: What it is part of.
-        author: Who made it, unless the project says.
-        settings: What the person is asked for, by the variable's name.
-
-    Raises:
-        Failure: The project does not say all that it must.
-    """
     info = registry.info
+    slug = re.sub(r"[^a-z0-9]+", "-", info.name.lower()).strip("-")[:_LONGEST_NAME]
+    start: dict[str, Json] = {"command": "uv"}
+    start["args"] = ["run", "--directory", "${__dirname}", _SCRIPT]
+    if settings:
+        start["env"] = {name: f"${{user_config.{name.lower()}}}" for name in settings}
     repository = project.url("repository", "source", "source code", "github")
     manifest: dict[str, Json] = {
         "manifest_version": "0.4",
-        "name": _slug(info.name),
+        "name": slug or "server",
         "display_name": info.title,
         "version": info.version,
         "description": project.text("description") or info.title or info.name,
@@ -104,14 +97,10 @@ def make_manifest(
         "documentation": project.url("documentation", "docs"),
         "support": project.url("issues", "bug tracker", "support"),
         "license": project.text("license"),
-        "server": {
-            "type": "uv",
-            "entry_point": _SCRIPT,
-            "mcp_config": _start(settings),
-        },
+        "server": {"type": "uv", "entry_point": _SCRIPT, "mcp_config": start},
         "tools": [
-            {"name": each.name, "description": each.description.description or each.name}
-            for each in registry.tools.values()
+            {"name": tool.name, "description": tool.description.description or tool.name}
+            for tool in registry.tools.values()
         ],
         "prompts_generated": True if registry.prompts else None,
         "compatibility": {"runtimes": {"python": project.text("requires-python") or ">=3.11"}},
@@ -121,29 +110,14 @@ def make_manifest(
 
 
 def _author(project: Project, name: str | None) -> dict[str, Json]:
-    author = {key: project.author[key] for key in ("name", "email") if project.author.get(key)}
-    if name is not None:
-        author = {"name": name}
+    found = {key: project.author[key] for key in ("name", "email") if project.author.get(key)}
+    author = found if name is None else {"name": name}
     if "name" not in author:
         raise Failure("say who made it: --author NAME, or authors in pyproject.toml")
     return author
 
 
-def _start(settings: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
-    """How the host starts the server, with what the person has told it as variables."""
-    start: dict[str, Json] = {"command": "uv"}
-    start["args"] = ["run", "--directory", "${__dirname}", _SCRIPT]
-    if settings:
-        start["env"] = {name: f"${{user_config.{name.lower()}}}" for name in settings}
-    return start
-
-
-def script_for(target: str, root: Path) -> str:
-    """Write the script that serves a target, wherever the bundle was unpacked.
-
-    Raises:
-        Failure: The file lies outside of the project.
-    """
+def _script_for(target: str, root: Path) -> str:
     place, name = split_target(target)
     if not place.endswith(".py"):
         return _TEMPLATE.format(folder="", module=place, name=name)
@@ -170,17 +144,13 @@ sys.path[:0] = [str(HERE / FOLDER), str(HERE / "src")]
 module = importlib.import_module(MODULE)
 found = getattr(module, NAME) if NAME else None
 if found is None:
-    found = next(each for each in vars(module).values() if isinstance(each, Registry))
+    found = next(value for value in vars(module).values() if isinstance(value, Registry))
 trio.run(serve, found if isinstance(found, Registry) else found())
 '''
 
 
 def settings_of(plain: Sequence[str], secret: Sequence[str]) -> dict[str, dict[str, Json]]:
-    """Understand what a person is asked for: KEY or KEY=DESCRIPTION, by the variable's name.
-
-    Raises:
-        Usage: One is neither.
-    """
+    """Parse settings, KEY or KEY=DESCRIPTION; return them by the variable's name."""
     settings: dict[str, dict[str, Json]] = {}
     for sensitive, words in ((False, plain), (True, secret)):
         for word in words:
@@ -197,28 +167,19 @@ def settings_of(plain: Sequence[str], secret: Sequence[str]) -> dict[str, dict[s
     return settings
 
 
-def _slug(name: str) -> str:
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_NAME]
-    return slug or "server"
-
-
 def _files(root: Path, output: Path) -> Iterator[Path]:
-    """The files of a project that a bundle has."""
-    ignored = [*_IGNORED, *_own_patterns(root)]
+    file = root / _IGNORE_FILE
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    own = [line.strip().rstrip("/") for line in lines if line.strip() and line[0] != "#"]
+    ignored = [*_IGNORED, *own]
     for folder, folders, names in os.walk(root):
         here = Path(folder)
-        folders[:] = sorted(each for each in folders if not _is_ignored(here / each, root, ignored))
+        folders[:] = sorted(name for name in folders if not _is_ignored(here / name, root, ignored))
         for name in sorted(names):
             path = here / name
             is_file = path.is_file() and not path.is_symlink()
             if is_file and path != output and not _is_ignored(path, root, ignored):
                 yield path
-
-
-def _own_patterns(root: Path) -> list[str]:
-    path = root / _IGNORE_FILE
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return [each.strip().rstrip("/") for each in lines if each.strip() and each[0] != "#"]
 
 
 def _is_ignored(path: Path, root: Path, patterns: Sequence[str]) -> bool:
@@ -229,13 +190,10 @@ def _is_ignored(path: Path, root: Path, patterns: Sequence[str]) -> bool:
 
 
 def _write(path: Path, root: Path, files: Sequence[Path], written: Mapping[str, str]) -> int:
-    """Write the archive beside its place and put it there when it is whole."""
-    total = sum(each.stat().st_size for each in files)
-    if total > _MOST_BYTES:
-        raise Failure(
-            f"{root} has {total:,} bytes in {len(files)} files; name what is not needed in "
-            f"{_IGNORE_FILE}"
-        )
+    total = sum(file.stat().st_size for file in files)
+    if total > _MAX_BYTES:
+        has = f"{total:,} bytes in {len(files)} files"
+        raise Failure(f"{root} has {has}; name what is not needed in {_IGNORE_FILE}")
     unfinished = path.with_name(f".{path.name}.part")
     try:
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -243,8 +201,8 @@ def _write(path: Path, root: Path, files: Sequence[Path], written: Mapping[str, 
                 about = zipfile.ZipInfo(name)
                 about.external_attr = 0o644 << 16  # else it would be for its owner alone
                 archive.writestr(about, text, zipfile.ZIP_DEFLATED)
-            for each in files:
-                archive.write(each, each.relative_to(root).as_posix())
+            for file in files:
+                archive.write(file, file.relative_to(root).as_posix())
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)

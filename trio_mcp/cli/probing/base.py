@@ -1,4 +1,4 @@
-"""What can be said to any server, and what can come back."""
+"""A connection on which anything can be sent, and what a server may answer."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ CLIENT: Final[dict[str, Json]] = {"name": "trio-mcp", "version": __version__}
 
 @frozen(kw_only=True)
 class Timeouts:
-    """How long a server is waited for, in seconds."""
+    """How long to wait for a server, in seconds."""
 
     answer: float = 10.0
     """For an answer to a request."""
     reaction: float = 0.3
-    """For whatever it has to say to something that is no message, after it has answered what came
-    after that."""
+    """For its reaction to malformed data, once it has answered the request behind it."""
     exit: float = 1.0
-    """For its exit, after it has closed a pipe."""
+    """For its exit, once it has closed a pipe."""
 
 
 @frozen
 class Noise:
-    """What a server wrote that is no message."""
+    """A line or body of a server that is no valid message."""
 
     line: bytes
     fault: str | None = None
@@ -47,50 +46,40 @@ class Noise:
 
 @frozen(kw_only=True)
 class Answer:
-    """What a server answered to a request: a result or an error, as they came."""
+    """The answer to a request: a result or an error, unchecked."""
 
     result: Json = None
     error: Json = None
     status: int | None = None
-    """Over HTTP, the status of the reply."""
     headers: dict[str, str] | None = None
     """Over HTTP, some of the headers of the reply."""
     seconds: float = 0.0
 
     @property
     def is_complete(self) -> bool:
-        """Whether there is an error or a result in it."""
         return self.error is not None or self.result is not None
 
     @property
     def code(self) -> Json:
-        """The code of the error."""
         return self.error.get("code") if isinstance(self.error, dict) else None
 
     @property
     def message(self) -> str:
-        """The error's own words."""
         message = self.error.get("message") if isinstance(self.error, dict) else None
         return "" if message is None else str(message)
 
 
 @frozen
 class Reaction:
-    """What became of something that is no proper message."""
+    """What a server did about malformed data."""
 
     answer: Answer | None
-    """What was said to it."""
     alive: Answer | None
-    """What was answered to the request behind it."""
+    """The answer to the request behind it."""
 
 
 class Probe(ABC):
-    """A way to say anything to one server.
-
-    Args:
-        era: Whether requests get the `_meta` of a modern revision.
-        timeouts: How long the server is waited for.
-    """
+    """Sends anything to one server."""
 
     on_lines: bool
     """Whether a message is a line (or else a body)."""
@@ -99,15 +88,14 @@ class Probe(ABC):
         self.era: Final = era
         self.timeouts: Final = timeouts
         self.noise: Final[list[Noise]] = []
-        """What came that is no message."""
         self.requests_received: Final[list[str]] = []
-        """The methods of requests that came."""
+        """Their methods."""
         self.stray_answers: Final[list[Json]] = []
-        """The ids of answers that came although nobody has asked."""
+        """The ids of answers to no request."""
         self.repeated_answers: Final[list[Json]] = []
-        """The ids of answers that came although there had been one."""
+        """The ids of second answers."""
         self.version: str | None = None
-        """The revision that was agreed on in a handshake."""
+        """The revision that a handshake agreed on."""
         self._ids: Iterator[int] = itertools.count(1)
 
     @property
@@ -116,48 +104,36 @@ class Probe(ABC):
         """How the server ended, if it has."""
 
     async def send_request(
-        self, method: str, params: dict[str, Json] | None = None, *, patience: float | None = None
+        self, method: str, params: dict[str, Json] | None = None, *, timeout: float | None = None
     ) -> Answer | None:
-        """Send a request; `None` if there is no answer in time, or will never be one.
-
-        Args:
-            method: The method.
-            params: Its parameters.
-            patience: Seconds to wait, in place of `Timeouts.answer`.
-        """
-        return await self.send(self.make_request(method, params), patience)
+        """Send a request; return `None` if no answer arrives in time."""
+        return await self.send(self.make_request(method, params), timeout)
 
     async def send_notification(
         self, method: str, params: dict[str, Json] | None = None
     ) -> Answer | None:
-        """Send a notification; over HTTP, there is something of a reply."""
+        """Send a notification; over HTTP, return the reply."""
         message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
         return await self.send(message if params is None else {**message, "params": params})
 
     @abstractmethod
-    async def send(self, message: dict[str, Json], patience: float | None = None) -> Answer | None:
-        """Send a message, and wait for what answers it."""
+    async def send(self, message: dict[str, Json], timeout: float | None = None) -> Answer | None:
+        """Send a message, and wait for its answer."""
 
     @abstractmethod
     async def send_malformed(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
-        """Send something that is no proper message, and a request right behind it.
+        """Send malformed data, and a request right behind it.
 
-        A server that answers the request has seen what came before it; from then on it has
-        `Timeouts.reaction` for that.
-
-        Args:
-            data: What to send.
-            then: The method of the request.
-            id: The id in the data, if there is one.
+        A server that answers the request has read the data before it; then it has
+        `Timeouts.reaction` to say something about that.
         """
 
     def next_id(self) -> Id:
-        """An id that is new: strings and integers by turns, as both are allowed."""
+        """Return a new id: strings and integers in turn, as both are allowed."""
         number = next(self._ids)
         return number if number % 2 else f"request-{number}"
 
     def make_request(self, method: str, params: dict[str, Json] | None) -> dict[str, Json]:
-        """Make a request, as its era has it, with an id of its own."""
         full = dict(params or {})
         if self.era == "modern":
             full["_meta"] = {**modern_meta(), **full.get("_meta", {})}
@@ -166,7 +142,7 @@ class Probe(ABC):
 
 
 def read_message(line: bytes) -> tuple[dict[str, Json] | None, Noise | None]:
-    """Read a message: as well as it goes, and what the strictest client has against it."""
+    """Parse a message leniently, and note what a strict client would refuse."""
     faults = []
     try:
         text = line.decode()
@@ -190,14 +166,8 @@ def read_message(line: bytes) -> tuple[dict[str, Json] | None, Noise | None]:
 
 
 def modern_meta(version: str = NEWEST.name) -> dict[str, Json]:
-    """The `_meta` of a modern request."""
-    return {
-        META_VERSION: version,
-        META_CLIENT_INFO: CLIENT,
-        META_CLIENT_CAPABILITIES: {},
-    }
+    return {META_VERSION: version, META_CLIENT_INFO: CLIENT, META_CLIENT_CAPABILITIES: {}}
 
 
 def initialize_params(version: str) -> dict[str, Json]:
-    """The parameters of a legacy handshake."""
     return {"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT}

@@ -29,7 +29,8 @@ from trio_mcp.wire.sse import EventParser
 
 _EVENTS: Final = "text/event-stream"
 _HEADERS: Final = {"Content-Type": "application/json", "Accept": f"application/json, {_EVENTS}"}
-_MOST_BYTES: Final = Limits().max_message_bytes
+_MAX_BYTES: Final = Limits().max_message_bytes
+_NO_HEADERS: Final[Mapping[str, str]] = {}
 _KEPT: Final = ("content-type", "allow", "www-authenticate")
 
 
@@ -46,34 +47,25 @@ class HttpProbe(Probe):
 
     @property
     def gone(self) -> str | None:
-        """Nobody can tell over HTTP."""
+        """Always `None`: over HTTP it cannot be known."""
         return None
 
-    async def send(self, message: dict[str, Json], patience: float | None = None) -> Answer | None:
-        """Send a message, and wait for what answers it."""
-        return await self.post(message, patience=patience)
-
-    async def post(
+    async def send(
         self,
         message: dict[str, Json],
-        more_headers: Mapping[str, str] | None = None,
-        *,
-        patience: float | None = None,
+        timeout: float | None = None,
+        more_headers: Mapping[str, str] = _NO_HEADERS,
     ) -> Answer | None:
-        """Send a message, with headers that say what is not so."""
-        headers = self.headers(message["method"], message.get("params") or {})
-        headers |= more_headers or {}
+        headers = {**self.headers(message["method"], message.get("params") or {}), **more_headers}
         body, id = encode(message)[:-1], message.get("id")
-        return await self.exchange("POST", headers, body, id, patience=patience)
+        return await self.exchange("POST", headers, body, id, timeout=timeout)
 
     async def send_malformed(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
-        """Send a body that is no proper message, and a request behind it."""
         params = {"_meta": modern_meta()} if self.era == "modern" else {}
         answer = await self.exchange("POST", self.headers("tools/list", params), data, id)
         return Reaction(answer, await self.send_request(then))
 
     def headers(self, method: str, params: dict[str, Json]) -> dict[str, str]:
-        """The headers of a request."""
         headers = dict(_HEADERS)
         if self.era == "modern":
             meta = params.get("_meta") or {}
@@ -96,9 +88,9 @@ class HttpProbe(Probe):
         body: bytes | None = None,
         id: Id | None = None,
         *,
-        patience: float | None = None,
+        timeout: float | None = None,
     ) -> Answer | None:
-        """Send a request of any kind; what answers it is looked for in the reply.
+        """Send any HTTP request, and find the answer in the reply.
 
         Raises:
             ClientError: The server cannot be reached.
@@ -106,7 +98,7 @@ class HttpProbe(Probe):
         began = trio.current_time()
         found: Answer | None = None
         # A person may have to log in first, and is not to be hurried.
-        limit = TimeLimit.after(self.timeouts.answer if patience is None else patience)
+        limit = TimeLimit.after(self.timeouts.answer if timeout is None else timeout)
         with limit.scope():
             try:
                 async with self._endpoint.exchange(verb, headers, body) as reply:
@@ -124,13 +116,12 @@ class HttpProbe(Probe):
         return found
 
     async def _message(self, reply: Reply, id: Id | None, *, wanted: bool) -> dict[str, Json]:
-        """The response in a reply; an empty one if there is none."""
         if not wanted:
             return {}
         if reply.media_type != _EVENTS:
-            body = await reply.read_all(_MOST_BYTES)
+            body = await reply.read_all(_MAX_BYTES)
             return self._parsed(body, noise=reply.is_success and bool(body)) or {}
-        parser = EventParser(_MOST_BYTES)
+        parser = EventParser(_MAX_BYTES)
         while piece := await reply.read_some():
             for event in parser.feed(piece):
                 message = self._parsed(event.data, noise=bool(event.data)) or {}
@@ -163,14 +154,13 @@ async def open_http_probe(
         yield probe
         if probe.session is not None:
             with suppress(ClientError):  # the session ends by itself in time
-                await probe.exchange("DELETE", probe.headers("", {}), patience=2.0)
+                await probe.exchange("DELETE", probe.headers("", {}), timeout=2.0)
 
 
 async def check_access(probe: HttpProbe) -> None:
-    """Make sure that we may use the server at all.
+    """Make sure that the server lets us in.
 
     Raises:
-        Failure: It wants a token, or another one, or nothing to do with us.
         ClientError: It cannot be reached.
     """
     answer = await probe.send_request("server/discover")

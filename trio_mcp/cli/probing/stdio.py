@@ -17,7 +17,7 @@ from trio_mcp.wire.errors import METHOD_NOT_FOUND
 from trio_mcp.wire.jsonrpc import Id, Json, encode, is_id
 from trio_mcp.wire.revisions import Era
 
-_MOST_KEPT: Final = 100
+_MAX_KEPT: Final = 100
 
 
 @define(eq=False)
@@ -39,33 +39,26 @@ class StdioProbe(Probe):
         self._sending = trio.Lock()
         self._waiting: dict[Id, _Waiting] = {}
         self._given_up: set[Id] = set()
-        """Requests that were not answered in time; perhaps they still will be."""
-        self._answered: set[Id] = set()
+        """Requests that were not answered in time, but still may be."""
+        self.answered: set[Id] = set()
         self._reaction: _Waiting | None = None
         self._late_reactions = 0
-        """How many lines have had no reaction so far; perhaps there will be one."""
+        """How many malformed lines had no reaction in time, but still may have one."""
 
     @property
     def gone(self) -> str | None:
-        """How the process ended, if it has."""
         status = self.transport.returncode
         if status is None:
             return "closed its stdout" if self.closed.is_set() else None
         return f"was killed by signal {-status}" if status < 0 else f"exited with status {status}"
 
-    @property
-    def has_answered(self) -> bool:
-        """Whether it has answered any request at all."""
-        return bool(self._answered)
-
-    async def send(self, message: dict[str, Json], patience: float | None = None) -> Answer | None:
-        """Send a message, and wait for what answers it."""
+    async def send(self, message: dict[str, Json], timeout: float | None = None) -> Answer | None:
         waiting, id = _Waiting(), message.get("id")
         if id is not None:
             self._waiting[id] = waiting
         began = trio.current_time()
         try:
-            with trio.move_on_after(self.timeouts.answer if patience is None else patience):
+            with trio.move_on_after(self.timeouts.answer if timeout is None else timeout):
                 if await self._send(encode(message)) and id is not None:
                     await waiting.arrived.wait()
             if waiting.message is None and self.closed.is_set():
@@ -76,7 +69,6 @@ class StdioProbe(Probe):
         return _answer(waiting, began)
 
     async def send_malformed(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
-        """Send a line that is no proper message, and a request right behind it."""
         waiting = self._reaction = _Waiting()
         if id is not None:
             self._waiting[id] = waiting
@@ -92,17 +84,17 @@ class StdioProbe(Probe):
             self._late_reactions += 1
         return Reaction(_answer(waiting, began), alive)
 
-    async def close_stdin(self, patience: float) -> float | None:
+    async def close_stdin(self, timeout: float) -> float | None:
         """Close its stdin; return the seconds until it exited, or `None` if it did not."""
         began = trio.current_time()
         await self.transport.aclose()
-        with trio.move_on_after(patience):
+        with trio.move_on_after(timeout):
             await self.transport.exited.wait()
             return trio.current_time() - began
         return None
 
     async def _send(self, line: bytes) -> bool:
-        """Send a line; return whether there is somebody who may answer it."""
+        """Send a line; return whether it may be answered."""
         if self.closed.is_set():
             return False
         try:
@@ -114,12 +106,11 @@ class StdioProbe(Probe):
         return True
 
     async def _await_exit(self) -> None:
-        """Give a process that has closed a pipe the time to exit, so that it is known how."""
+        """Wait until a process that closed a pipe has exited, to know its status."""
         with trio.move_on_after(self.timeouts.exit):
             await self.transport.exited.wait()
 
     async def read(self) -> None:
-        """Take in what it writes, to the end."""
         async for line in lines_of(self.transport):
             await self._take(line)
         self.closed.set()
@@ -131,7 +122,7 @@ class StdioProbe(Probe):
         if not line.strip():
             return
         message, noise = read_message(line)
-        if noise is not None and len(self.noise) < _MOST_KEPT:
+        if noise is not None and len(self.noise) < _MAX_KEPT:
             self.noise.append(noise)
         if message is None:
             return
@@ -149,30 +140,29 @@ class StdioProbe(Probe):
             waiting, self._reaction = self._reaction, None
         if waiting is not None:
             if known is not None:
-                self._answered.add(known)
+                self.answered.add(known)
             waiting.message = message
             waiting.arrived.set()
         elif known is not None and known in self._given_up:
             self._given_up.remove(known)
-            self._answered.add(known)
+            self.answered.add(known)
         elif self._late_reactions and "error" in message and id in (None, ""):
             self._late_reactions -= 1
         else:
             kept = (
                 self.repeated_answers
-                if known is not None and known in self._answered
+                if known is not None and known in self.answered
                 else self.stray_answers
             )
-            if len(kept) < _MOST_KEPT:
+            if len(kept) < _MAX_KEPT:
                 kept.append(id)
 
     def _is_reaction(self, message: dict[str, Json], id: Id | None) -> bool:
         if self._reaction is None or "error" not in message:
             return False
-        return not id or id not in self._answered  # else it is a second answer, and just late
+        return not id or id not in self.answered  # else it is a second answer, and just late
 
     async def _answer_question(self, message: dict[str, Json]) -> None:
-        """Answer what the server asks, as one who can do nothing of it."""
         method = message["method"]
         self.requests_received.append(str(method))
         answer: dict[str, Json] = {"jsonrpc": "2.0", "id": message["id"]}

@@ -1,1 +1,1 @@
-"""`trio-mcp serve --reload`: the server starts anew whenever its source changes."""
+"""`trio-mcp serve --reload`: the server is started again when its source changes."""

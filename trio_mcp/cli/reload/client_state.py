@@ -1,8 +1,8 @@
-"""What a client has told a server that a new server has to hear as well, without I/O.
+"""What a new server needs to know of a client, without I/O.
 
-A legacy client shakes hands once. So its handshake is kept, with its log level and subscriptions,
-and said again to each new server, whose answers the client never sees. Requests that a server
-leaves behind unanswered are answered with an error.
+A legacy client shakes hands once. Its handshake, log level and subscriptions are kept and repeated
+to each new server, whose answers the client does not get. Requests that a server leaves unanswered
+get an error.
 """
 
 from __future__ import annotations
@@ -42,24 +42,29 @@ class ClientState:
         self._capabilities: dict[str, Json] = {}
         self._initialize_id: Id | None = None
         self.open: dict[Id, None] = {}
-        """The requests that are not answered yet."""
+        """Unanswered requests."""
         self.repeating: set[Id] = set()
-        """Those of ours that a new server has not answered yet."""
+        """Our own unanswered requests."""
 
     def heard(self, line: bytes) -> None:
-        """Take note of what the client says."""
+        """Note a message of the client."""
         for message in _singles(decode(line)):
             if isinstance(message, Request):
                 self.open[message.id] = None
-                self._keep(message)
+                if message.method == "initialize":
+                    self._initialize_id, self._handshake = message.id, message.params
+                elif "_meta" not in message.params:  # a modern request stands for itself
+                    self._settings.note(message.method, message.params)
             elif isinstance(message, Notification):
                 if message.method == "notifications/initialized":
                     self._initialized = True
                 elif message.method == "notifications/cancelled":
-                    self._forget(message.params.get("requestId"))
+                    id = message.params.get("requestId")
+                    if isinstance(id, str | int):
+                        self.open.pop(id, None)
 
     def said(self, line: bytes) -> bytes | None:
-        """Take note of what the server says; return what the client shall hear of it."""
+        """Note a line of the server; return it if it is for the client."""
         for message in _singles(decode(line)):
             if not isinstance(message, Response):
                 continue
@@ -72,7 +77,7 @@ class ClientState:
         return line
 
     def handshake(self) -> Iterator[bytes]:
-        """What a new server has to hear first, line by line."""
+        """Yield the lines that a new server needs first."""
         if self._handshake is not None:
             yield self._again("initialize", self._handshake)
             if self._initialized:
@@ -86,7 +91,7 @@ class ClientState:
         return encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
     def changes(self) -> Iterator[bytes]:
-        """What the client has to hear of a new server: that its lists may be other ones."""
+        """Yield notifications that the lists may have changed."""
         for kind in dict.fromkeys(kind for kind, _ in LISTS.values()):
             declared = self._capabilities.get(kind)
             if self._initialized and isinstance(declared, dict) and declared.get("listChanged"):
@@ -94,23 +99,11 @@ class ClientState:
                 yield encode({"jsonrpc": "2.0", "method": method})
 
     def unanswered(self, why: str) -> Iterator[bytes]:
-        """The answers to requests that a server has left behind."""
+        """Yield errors for the requests that a server left unanswered."""
         self.repeating.clear()
         for id in list(self.open):
             del self.open[id]
             yield error_line(id, McpError(INTERNAL_ERROR, why))
-
-    def _keep(self, request: Request) -> None:
-        if "_meta" in request.params and request.method != "initialize":
-            return  # a modern request stands for itself
-        if request.method == "initialize":
-            self._initialize_id, self._handshake = request.id, request.params
-        else:
-            self._settings.note(request.method, request.params)
-
-    def _forget(self, id: Json) -> None:
-        if isinstance(id, str | int):
-            self.open.pop(id, None)
 
 
 def _singles(message: Message | None) -> list[Single]:

@@ -1,8 +1,8 @@
-"""Running a server as a child, and a new child whenever its source changes.
+"""Running a server as a child process, and a new one whenever its source changes.
 
 Over HTTP that is all. On stdio the client's pipes stay here, and lines are passed on in both
-directions, so that the client notices nothing but changed lists: what it says between two servers
-waits for the next one, and what a broken server cannot answer is answered here.
+directions, so that the client notices only changed lists: what it sends between two servers waits
+for the next one, and requests that a broken server cannot answer get an error from here.
 """
 
 from __future__ import annotations
@@ -28,68 +28,52 @@ from trio_mcp.transports.stdio import open_stdio
 logger = logging.getLogger("trio_mcp.reload")
 
 _BEYOND_GRACE: Final = 5.0
-"""Seconds that an old server has to end once the grace of its calls is over."""
-_MOST_WAITING: Final = 1000
-"""Lines of the client that wait for a server."""
+"""Seconds that a server has to exit after the grace period of its calls."""
+_RESTARTS: Final = "The source has changed: the server starts again"
+_MAX_WAITING: Final = 1000
+"""Lines of the client that may wait for a server."""
 
 
 def serve_reloading(command: Sequence[str], root: Path, *, over_http: bool, grace: float) -> int:
-    """Run a server until the client disconnects, or a signal comes; return the exit status.
+    """Run a server until the client disconnects or a signal arrives; return the exit status."""
+    timeout = grace + _BEYOND_GRACE
 
-    Args:
-        command: What starts the server.
-        root: Where its source is.
-        over_http: It needs no stdin and stdout.
-        grace: Seconds that a server which has to go gives to its calls.
-    """
-    serve = _serve_http if over_http else _serve_stdio
-    return run_async(partial(serve, list(command), root, grace + _BEYOND_GRACE))
+    async def main() -> int:
+        async with watching(root) as changes:
+            if not over_http:
+                async with open_stdio() as client:
+                    await Relay(client, command, changes, timeout).run()
+                return OK
+            options: dict[str, Any] = {"check": False, "deliver_cancel": partial(_end, timeout)}
+            run = partial(trio.run_process, list(command), stdin=None, **options)
+            while True:
+                async with background_task(run):
+                    await changes.receive()
+                logger.info(_RESTARTS)
 
-
-async def _serve_http(command: list[str], root: Path, patience: float) -> int:
-    async with watching(root) as changes:
-        while True:
-            end = partial(_end, patience)
-            run = partial(trio.run_process, command, stdin=None, check=False, deliver_cancel=end)
-            async with background_task(run):
-                await changes.receive()
-            logger.info("The source has changed: the server starts anew")
-
-
-async def _serve_stdio(command: list[str], root: Path, patience: float) -> int:
-    async with watching(root) as changes, open_stdio() as client:
-        await Relay(client, command, changes, patience).run()
-    return OK
+    return run_async(main)
 
 
 class Relay:
-    """Passes lines between a client and the server of the moment.
-
-    Args:
-        client: The client's stream.
-        command: What starts a server.
-        changes: What is received when its source changes.
-        patience: Seconds that a server which has to go may take.
-    """
+    """Passes lines between a client and the current server."""
 
     def __init__(
         self,
         client: trio.abc.Stream,
         command: Sequence[str],
         changes: trio.MemoryReceiveChannel[None],
-        patience: float,
+        timeout: float,
     ) -> None:
         self._client = client
-        self._patience = patience
+        self._timeout = timeout
         self._command = list(command)
         self._changes = changes
         self._client_state = ClientState()
-        self._to_server, self._from_client = trio.open_memory_channel[bytes](_MOST_WAITING)
+        self._to_server, self._from_client = trio.open_memory_channel[bytes](_MAX_WAITING)
         self._writing = trio.Lock()
         self._over = trio.Event()
 
     async def run(self) -> None:
-        """Pass lines on until the client has gone."""
         async with background_task(self._read_client):
             while not self._over.is_set():
                 await self._run_server()
@@ -100,9 +84,8 @@ class Relay:
                 await self._to_server.send(line)
 
     async def _run_server(self) -> None:
-        """Run one server: until the source changes, it exits, or the client has gone."""
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        end = partial(_end, self._patience)
+        end = partial(_end, self._timeout)
         run = partial(trio.run_process, self._command, check=False, deliver_cancel=end, **pipes)
         async with trio.open_nursery() as nursery:
             process: trio.Process = await nursery.start(run)
@@ -116,7 +99,6 @@ class Relay:
             await self._tell_client(self._client_state.unanswered("The server was restarted"))
 
     async def _attend(self, process: trio.Process) -> bool:
-        """Pass lines on from and to a server; return whether it exited on its own."""
         assert process.stdin is not None
         assert process.stdout is not None
         exited = trio.Event()
@@ -132,15 +114,14 @@ class Relay:
             if self._over.is_set():
                 await process.stdin.aclose()
             elif not on_its_own:
-                logger.info("The source has changed: the server starts anew")
+                logger.info(_RESTARTS)
                 process.terminate()
-            with trio.move_on_after(self._patience):
+            with trio.move_on_after(self._timeout):
                 await exited.wait()  # what it has still to say is passed on
             reading.cancel_scope.cancel()
         return on_its_own
 
     async def _feed(self, stdin: trio.abc.SendStream) -> None:
-        """Tell a server what it has to know, and then whatever the client says."""
         try:
             for line in self._client_state.handshake():
                 await stdin.send_all(line)
@@ -152,7 +133,6 @@ class Relay:
         self._over.set()
 
     async def _read_server(self, server: trio.abc.Stream, exited: trio.Event) -> None:
-        """Pass on what a server says, until it has gone."""
         async for line in lines_of(server):
             passed = self._client_state.said(line)
             if passed is not None:
@@ -162,9 +142,9 @@ class Relay:
         exited.set()
 
     async def _await_mending(self, status: int | None) -> None:
-        """The server is broken: refuse what the client wants until its source changes."""
+        """Refuse the client's requests until the broken server's source changes."""
         why = f"The server has exited with status {status}; its stderr says why"
-        logger.error("%s; it starts anew when its source changes", why)
+        logger.error("%s; it starts again when its source changes", why)
         await self._tell_client(self._client_state.unanswered(why))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_after, self._changes.receive, nursery.cancel_scope)
@@ -175,7 +155,6 @@ class Relay:
             self._over.set()
 
     async def _tell_client(self, lines: Iterable[bytes]) -> None:
-        """Pass lines on to the client; one that reads no more has gone."""
         text = b"".join(lines)
         if text:
             try:
@@ -190,14 +169,13 @@ async def _cancel_after(event: Callable[[], Awaitable[object]], scope: trio.Canc
     scope.cancel()
 
 
-async def _end(patience: float, process: trio.Process) -> None:
-    """End a server, which has that many seconds to end well; cancelled once it has gone."""
+async def _end(timeout: float, process: trio.Process) -> None:
+    """Terminate a server, and kill it after so many seconds; cancelled once it has exited."""
     process.terminate()
-    await trio.sleep(patience)
+    await trio.sleep(timeout)
     process.kill()
 
 
 def source_of(target: str) -> Path:
-    """Find the directory in which a target's source is."""
     place, _ = split_target(target)
     return Path(place).resolve().parent if place.endswith(".py") else Path.cwd()

@@ -47,11 +47,7 @@ _NAME_CHARS: Final = 20
 
 
 class Endpoint:
-    """The URL that a server is reached at.
-
-    Args:
-        url: The URL.
-        options: How to reach it.
+    """The URL of a server, and the HTTP client that reaches it.
 
     Raises:
         ValueError: It is no URL of a server.
@@ -82,18 +78,13 @@ class Endpoint:
         self._client: Any = None
 
     def at(self, reference: str) -> Endpoint:
-        """The endpoint at a URL that the server names. It shares our connections and headers.
-
-        Args:
-            reference: The URL, absolute or relative to this one.
+        """Return the endpoint at a URL that the server names. It shares connections and headers.
 
         Raises:
             ProtocolError: It is none, or leads to another server.
         """
         try:
-            url, origin = parse_url(urljoin(self._url.geturl(), reference))
-            url = url._replace(netloc=self._url.netloc, fragment="")
-            self._http.URL(url.geturl())
+            url, origin = self._joined(self._url, reference)
         except (ValueError, self._http.InvalidURL):
             raise ProtocolError(f"{self.where} names an endpoint that is no URL") from None
         if origin != self._origin:
@@ -103,21 +94,29 @@ class Endpoint:
         other._url = url
         return other
 
+    def _joined(
+        self, base: SplitResult, reference: str
+    ) -> tuple[SplitResult, tuple[str, str, int]]:
+        url, origin = parse_url(urljoin(base.geturl(), reference))
+        url = url._replace(netloc=base.netloc, fragment="")
+        self._http.URL(url.geturl())
+        return url, origin
+
     @property
     def place(self) -> str:
-        """The whole URL without secrets, for messages about what the server does not have there."""
+        """The whole URL without secrets, for messages about this path."""
         return self.where + self.redacted(_without_keys(self._url.path))
 
     def redacted(self, text: str) -> str:
-        """A text of the server's without our secrets, on one line and not too long."""
+        """Remove our secrets from a server's text, put it on one line and shorten it."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        text = "".join(each if each.isprintable() else " " for each in text).strip()
+        text = "".join(char if char.isprintable() else " " for char in text).strip()
         return text if len(text) <= 200 else f"{text[:200]}…"
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Endpoint]:
-        """Keep connections for the length of the block."""
+        """Open the HTTP client for the length of the block."""
         self._client = self._make_client()
         async with self._client:
             yield self
@@ -129,7 +128,9 @@ class Endpoint:
             return options.client_factory()
         verify = options.verify
         if verify is True and self._url.scheme == "http":
-            verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts nobody, and is quickly made
+            verify = ssl.SSLContext(
+                ssl.PROTOCOL_TLS_CLIENT
+            )  # trusts no certificate, and is quickly made
         elif verify is True:
             verify = trusted(trust_env=options.trust_env)
         most = options.max_connections
@@ -145,11 +146,11 @@ class Endpoint:
     async def exchange(
         self, method: str, headers: Mapping[str, str | bytes], content: bytes | None = None
     ) -> AsyncIterator[Reply]:
-        """Send a request, and have its reply for the length of the block.
+        """Send a request, and keep its reply open for the length of the block.
 
         Raises:
             CannotReach: It could not be sent.
-            ConnectionLost: It may have been sent, but no reply came.
+            ConnectionLost: It may have been sent, but there was no reply.
             HttpError: It was redirected, and that must not be followed.
 
         Cancelled, or left before the end of the reply, it closes the connection.
@@ -176,12 +177,10 @@ class Endpoint:
         raise HttpError(reply.status, f"{self.where} redirects from one URL to the next, endlessly")
 
     def _redirected(self, url: SplitResult, reply: Reply) -> SplitResult:
-        """Where to go on, if that is the same server, and the request stays what it is."""
+        """Return the URL to follow, if it is the same server's and the method stays the same."""
         refused = f"{self.where} redirects ({reply.status})"
         try:
-            new, origin = parse_url(urljoin(url.geturl(), reply.header("location") or ""))
-            new = new._replace(netloc=url.netloc, fragment="")
-            self._http.URL(new.geturl())
+            new, origin = self._joined(url, reply.header("location") or "")
         except (ValueError, self._http.InvalidURL):
             raise HttpError(reply.status, f"{refused} to no URL") from None
         if origin != self._origin:
@@ -232,7 +231,7 @@ class Endpoint:
 
 
 class Reply:
-    """What a server answers to one request: a status, headers, and a body in pieces."""
+    """The reply to one request: status, headers, and a body in pieces."""
 
     def __init__(self, response: httpx2.Response, where: str) -> None:
         self._response = response
@@ -241,20 +240,18 @@ class Reply:
         self._read = 0
         self.status: Final = response.status_code
         self.handed_over = False
-        """Whether somebody else closes it."""
+        """Whether another task closes it."""
 
     @property
     def is_success(self) -> bool:
-        """Whether the server took the request."""
         return 200 <= self.status < 300
 
     @property
     def media_type(self) -> str:
-        """What the body is: `text/event-stream`, for example."""
+        """The media type of the body, such as `text/event-stream`."""
         return (self.header("content-type") or "").partition(";")[0].strip().lower()
 
     def header(self, name: str) -> str | None:
-        """The value of a header."""
         value: str | None = self._response.headers.get(name)
         return value
 
@@ -268,7 +265,7 @@ class Reply:
         if self.header("content-encoding") not in (None, "identity"):
             raise ProtocolError(f"{self._where} sends a compressed body, which was not asked for")
         self._read += 1
-        if self._read % _AT_ONCE == 0:  # what came at once may be ten thousand pieces
+        if self._read % _AT_ONCE == 0:  # one read may have brought ten thousand pieces
             await trio.lowlevel.checkpoint()
         try:
             async for piece in self._pieces:
@@ -347,7 +344,6 @@ class _TlsWatch:
 
 
 def too_large(where: str, most: int) -> ResponseTooLarge:
-    """The error for an answer that is too long."""
     return ResponseTooLarge(f"{where} answered with more than {most} bytes")
 
 
@@ -362,7 +358,7 @@ _NO_URL: Final = "this is no URL of an HTTP server, such as https://example.com/
 
 
 def parse_url(url: str) -> tuple[SplitResult, tuple[str, str, int]]:
-    """Take a URL apart, and find its origin, which makes two URLs lead to the same server.
+    """Parse a URL, and find its origin, which makes two URLs lead to the same server.
 
     Raises:
         ValueError: It is no URL of an HTTP server. The message says why, in words that a person
@@ -393,7 +389,7 @@ def _port(url: SplitResult) -> int:
 
 
 def _credentials(url: SplitResult) -> str | None:
-    """What a user and password in a URL stand for."""
+    """Make an `Authorization` header of a user and password in a URL."""
     if url.username is None and url.password is None:
         return None
     pair = f"{unquote(url.username or '')}:{unquote(url.password or '')}"
@@ -401,14 +397,16 @@ def _credentials(url: SplitResult) -> str | None:
 
 
 def _without_keys(path: str) -> str:
-    """A path with stars for what may be a key in it."""
-    return "/".join(each if len(each) <= _NAME_CHARS else "***" for each in path.split("/"))
+    """Replace the parts of a path that may be keys by stars."""
+    return "/".join(
+        segment if len(segment) <= _NAME_CHARS else "***" for segment in path.split("/")
+    )
 
 
 def _private(url: SplitResult) -> Iterator[str]:
-    """What of a URL may be a secret, as it is written and as it is meant."""
-    for each in url.query.split("&"):
-        value = each.partition("=")[2]
+    """Yield the parts of a URL that may be secrets, quoted and unquoted."""
+    for pair in url.query.split("&"):
+        value = pair.partition("=")[2]
         yield from (value, unquote_plus(value))
     for segment in url.path.split("/"):
         if len(segment) > _NAME_CHARS:
@@ -416,7 +414,7 @@ def _private(url: SplitResult) -> Iterator[str]:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and all that led to it, outermost first."""
+    """Yield an error and its causes, outermost first."""
     following: BaseException | None = error
     for _ in range(20):
         if following is None:

@@ -60,7 +60,7 @@ def _names_proxy(url: str) -> bool:
 
 
 def _trusts(_: object, attribute: Attribute[Any], value: ssl.SSLContext | bool) -> None:
-    """Refuse what says nothing about certificates."""
+    """Refuse what is neither a context nor a bool."""
     if not isinstance(value, bool):
         import ssl  # only where there is such a context
 
@@ -75,14 +75,14 @@ def _lets_in(_: object, attribute: Attribute[Any], value: httpx2.Auth | None) ->
 
 
 def _alone(options: HttpOptions, attribute: Attribute[Any], _: object) -> None:
-    """Refuse beside a client of the user's what that client decides."""
+    """Refuse options beside a client factory, whose client decides them."""
     for name in ("proxy", "verify", "trust_env"):
         if getattr(options, name) != getattr(fields(HttpOptions), name).default:
             raise ValueError(f"{name} is for the client that {attribute.name} makes")
 
 
 def _only(options: HttpOptions, attribute: Attribute[Any], _: object) -> None:
-    """Refuse a header beside what sends that header."""
+    """Refuse an `Authorization` header beside `auth`, which sends one."""
     if any(name.lower() == "authorization" for name in options.headers):
         raise ValueError(f"headers: {attribute.name} sends Authorization")
 

@@ -15,7 +15,7 @@ Headers = Mapping[str, str | bytes]
 
 @define(eq=False, kw_only=True)
 class PendingRequest(OutgoingRequest):
-    """A request of ours, and the scope that its POST runs in."""
+    """A request of ours, with the cancel scope of its POST."""
 
     modern: bool
     headers: Headers
@@ -30,6 +30,5 @@ class PendingRequest(OutgoingRequest):
     """Whether it ends with its stream, and not with its response."""
 
     def wake(self) -> None:
-        """Wait for nothing more."""
         if not self.reads_on:
             self.scope.cancel()

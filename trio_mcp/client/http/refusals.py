@@ -30,13 +30,7 @@ _LONGEST_RETRY_AFTER: Final = 9
 async def refusal(
     endpoint: Endpoint, reply: Reply, *, id: Id | None, in_session: bool
 ) -> ClientError | McpError:
-    """Find out why a request was refused.
-
-    Args:
-        endpoint: Who refused it.
-        reply: How. Its body is read.
-        id: The request's id; `None` if it was no request of the protocol.
-        in_session: Whether it belonged to a session.
+    """Make the error that says why a request was refused.
 
     Returns:
         What to raise. An answer to the request itself is an `McpError`, whatever the status.
@@ -76,21 +70,17 @@ def _rate_limited(endpoint: Endpoint, reply: Reply, why: str) -> HttpError:
     return RateLimited(reply.status, f"{why}; try again after {after}" if after else why)
 
 
-def _too_large(endpoint: Endpoint, reply: Reply, why: str) -> HttpError:
-    return RequestTooLarge(reply.status, why)
-
-
 _BY_STATUS: Final[dict[int, Callable[[Endpoint, Reply, str], HttpError]]] = {
     401: _unauthorized,
     403: _unauthorized,
     407: _unauthorized,
-    413: _too_large,
+    413: lambda endpoint, reply, why: RequestTooLarge(reply.status, why),
     429: _rate_limited,
 }
 
 
 def _means_no_session(status: int, said: str) -> bool:
-    """Whether a server says that it does not know our session (any more).
+    """Whether a server says that it does not know our session, or not any more.
 
     It is to answer 404; but many have learned from an example that answers 400, "No valid session
     ID provided", and others find a request before the handshake.
@@ -101,7 +91,7 @@ def _means_no_session(status: int, said: str) -> bool:
 
 
 def _parsed(body: bytes, media_type: str) -> Json:
-    """A body as far as it is meant to be read: JSON, or plain text as a JSON string."""
+    """Parse a body that is JSON, or plain text, which becomes a string."""
     try:
         return orjson.loads(body)
     except ValueError:
@@ -109,7 +99,7 @@ def _parsed(body: bytes, media_type: str) -> Json:
 
 
 def rpc_error(body: Json) -> McpError | None:
-    """The error in a JSON-RPC error response, even if it has no id."""
+    """Find the error in a JSON-RPC error response, even if it has no id."""
     match body:
         case {"error": {"code": int(code), "message": str(message), **rest}}:
             return McpError(code, message, rest.get("data"))
@@ -117,7 +107,7 @@ def rpc_error(body: Json) -> McpError | None:
 
 
 def _words(body: Json) -> str:
-    """What a server says about its refusal, if it says it in a form that is meant to be read."""
+    """Find the message of a refusal, in one of the usual forms."""
     match body:
         case str(words):
             return words

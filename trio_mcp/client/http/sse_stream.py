@@ -2,8 +2,9 @@
 
 Servers of that time are recognised by what they refuse: a POST of `initialize` to their URL, while
 a GET of it opens a stream of events whose first one says where to POST (2025-11-25, "Backwards
-Compatibility" of the transports). All that such a server has to say comes on that stream, and all
-that it is told goes in POSTs: together they are an `SseStream`, for a connection like any other.
+Compatibility" of the transports). All messages of such a server are on
+that stream, and all messages to it are POSTs: together they are an `SseStream`, for a connection
+like any other.
 
 Lines are POSTed one after the other, since their order matters, and each waits for as long as the
 server does not take it. One that is refused fails its own request and nothing else; the connection
@@ -42,7 +43,7 @@ logger = logging.getLogger("trio_mcp.client")
 _GET_HEADERS: Final = {"Accept": EVENTS}
 _POST_HEADERS: Final = {"Accept": "*/*", "Content-Type": "application/json"}
 _LINGER: Final = 1.0
-"""Seconds that the body of an answer may take that nobody reads."""
+"""Seconds that the unread body of an answer may take."""
 _CONNECTIONS: Final = 2
 """What the transport needs: one for the events, and one for POSTs."""
 _SAY_MORE: Final = (Unauthorized, RateLimited, ProtocolError)
@@ -50,17 +51,11 @@ _SAY_MORE: Final = (Unauthorized, RateLimited, ProtocolError)
 
 
 class _NoEndpoint(ClientError):
-    """What answers the GET is no server of HTTP+SSE."""
+    """The reply to the GET is not that of an HTTP+SSE server."""
 
 
 class SseStream(trio.abc.Stream):
-    """The client's end of the lines that travel in both directions. Made by `open_sse`.
-
-    Args:
-        endpoint: Where the stream of events is.
-        reply: The stream of events.
-        most: Bytes that an event may have.
-    """
+    """The messages of an HTTP+SSE session as a stream of lines. Made by `open_sse`."""
 
     def __init__(self, endpoint: Endpoint, reply: Reply, most: int) -> None:
         self._endpoint = endpoint
@@ -106,15 +101,15 @@ class SseStream(trio.abc.Stream):
             raise too_large(self._endpoint.where, self._most) from None
 
     def _take(self, events: list[Event]) -> None:
-        for each in events:
-            if each.event == "message" and each.data:
-                self._received += each.data.replace(b"\n", b" ")
+        for event in events:
+            if event.event == "message" and event.data:
+                self._received += event.data.replace(b"\n", b" ")
                 self._received += b"\n"
 
     # -- for the connection (`trio.abc.Stream`) -------------------------------------------
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Wait for messages, and give as much of them as is wanted.
+        """Wait for messages, and return up to `max_bytes` of them.
 
         Raises:
             trio.BrokenResourceError: The stream of events broke; `failure` tells how.
@@ -139,7 +134,7 @@ class SseStream(trio.abc.Stream):
         return chunk
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """POST lines.
+        """POST each line.
 
         Raises:
             trio.BrokenResourceError: The session has ended.
@@ -164,7 +159,7 @@ class SseStream(trio.abc.Stream):
             self.on_refused(line, error)
 
     async def wait_send_all_might_not_block(self) -> None:
-        """Return: only `send_all` finds out."""
+        """Return at once: only `send_all` knows."""
         await trio.lowlevel.checkpoint()
 
     async def aclose(self) -> None:
@@ -180,15 +175,7 @@ def _log_refusal(line: bytes, error: Exception) -> None:
 async def open_sse(
     endpoint: Endpoint, options: HttpOptions, most: int, refused: ClientError, limit: TimeLimit
 ) -> AsyncIterator[SseStream]:
-    """Have a stream to a server of HTTP+SSE for the length of the block.
-
-    Args:
-        endpoint: The server's URL.
-        options: How it is reached.
-        most: Bytes that an event may have.
-        refused: How it refused to speak Streamable HTTP.
-        limit: Until when it has to say where to POST; but `HttpOptions.connect_timeout` seconds
-            are enough.
+    """Open a stream to a server of HTTP+SSE for the length of the block.
 
     Raises:
         ClientError: It does not speak HTTP+SSE either: then this is `refused`, unless it wants
@@ -224,7 +211,7 @@ async def _opened(endpoint: Endpoint, reply: Reply, most: int) -> SseStream:
 
 
 def fail_unsent(requests: OpenRequests, line: bytes, error: Exception) -> None:
-    """Fail the request that could not be sent, if it was one."""
+    """Fail the request that could not be sent; log any other message."""
     message = decode(line)
     if isinstance(message, Request):
         requests.fail(message.id, error)

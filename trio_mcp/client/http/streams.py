@@ -1,4 +1,4 @@
-"""Legacy sessions, and streams of events that one comes back to."""
+"""Legacy sessions, and streams of events that can be resumed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SESSION_ID: Final = re.compile(r"[!-~]+")
 _EVENT_ID: Final = re.compile(rb"[!-~\x80-\xff](?:[ -~\x80-\xff]{0,4094}[!-~\x80-\xff])?")
 _LONGEST_DELAY: Final = 30.0
 _MOST_RETURNS: Final = 10.0
-"""How often in a second a stream is come back to, in the long run, whatever the server says."""
+"""How often in a second a stream is resumed, in the long run, whatever the server says."""
 
 EVENTS: Final = "text/event-stream"
 
@@ -34,14 +34,13 @@ class Cursor:
 
     last_event_id: str | None = None
     retry: int | None = None
-    """Milliseconds that the server wants us to wait before we come back."""
+    """Milliseconds that the server wants us to wait before we resume."""
     opened: bool = False
     """Whether the stream was ever open."""
     moved: bool = False
-    """Whether anything came since it was opened last."""
+    """Whether anything was received since it was opened last."""
 
     def note(self, parser: EventParser, events: int) -> None:
-        """Take note of what was read."""
         if parser.retry is not None:
             self.retry = parser.retry
         if events or parser.last_event_id not in (None, self.last_event_id):
@@ -51,20 +50,19 @@ class Cursor:
 
     @property
     def can_resume(self) -> bool:
-        """Whether the server can be told where to go on."""
+        """Whether the server has given a usable event id."""
         return self.last_event_id is not None and bool(
             _EVENT_ID.fullmatch(self.last_event_id.encode())
         )
 
     @property
     def headers(self) -> dict[str, str | bytes]:
-        """What tells the server where to go on."""
         if self.last_event_id is None or not self.can_resume:
             return {}
         return {LAST_EVENT_HEADER: self.last_event_id.encode()}
 
     def delay(self, options: HttpOptions, failures: int) -> float:
-        """Seconds to wait before coming back.
+        """Return the seconds to wait before the stream is requested again.
 
         It is what the server says. But a stream that brings nothing is not asked for more often
         than every `reconnect_delay`, and one that fails less and less often.
@@ -80,7 +78,7 @@ class Cursor:
 
 @define(eq=False)
 class Session:
-    """What a legacy server and we agreed on, from one `initialize` to the next.
+    """What client and legacy server agreed on, from one `initialize` to the next.
 
     A server without sessions has one too; it just has no id.
     """
@@ -96,7 +94,6 @@ class Session:
 
     @property
     def headers(self) -> dict[str, str | bytes]:
-        """What every request of the session carries."""
         headers: dict[str, str | bytes] = {}
         if self.id is not None:
             headers[SESSION_HEADER] = self.id
@@ -106,7 +103,7 @@ class Session:
 
 
 def session_id(value: str | None) -> str | None:
-    """Check the id that a server gives a session.
+    """Check a session's id.
 
     Raises:
         ProtocolError: It has characters that it must not have.
@@ -124,15 +121,7 @@ async def follow(
     read: Callable[[Reply], Awaitable[None]],
     is_done: Callable[[], bool],
 ) -> None:
-    """Read a stream of events, and come back to it whenever it ends.
-
-    Args:
-        endpoint: Where it is.
-        options: How often to try, and how long to wait.
-        session: What it belongs to.
-        cursor: Where to go on.
-        read: Reads it to its end, and moves the cursor on.
-        is_done: Whether there is no need to come back.
+    """Read a stream of events, and resume it whenever it ends, until `is_done` says so.
 
     Raises:
         ClientError: It cannot be had, or not any more.
@@ -141,7 +130,7 @@ async def follow(
     returns = TokenBucket(_MOST_RETURNS, _MOST_RETURNS)
     while not is_done():
         await trio.sleep(cursor.delay(options, failures))
-        if seconds := returns.wait(trio.current_time()):  # it says to come back at once, always
+        if seconds := returns.wait(trio.current_time()):  # the server may always say: at once
             await trio.sleep(seconds)
             returns.take(trio.current_time())
         try:

@@ -1,4 +1,4 @@
-"""What has to be known of a tool to call it over HTTP."""
+"""The tools of a server, as far as HTTP is concerned."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final
 import trio
 
 from trio_mcp.errors import InvalidArguments
-from trio_mcp.registry.converting import converted
+from trio_mcp.threads import offload
 from trio_mcp.wire.headers import Path, mirrored_parameters, parameter_headers
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.methods import Method, target_of
+from trio_mcp.wire.methods import CALL_TOOL, Method, target_of
 
 _AT_ONCE: Final = 200
 """So many tools are looked at before others get their turn."""
@@ -19,11 +19,7 @@ _HINTS: Final = ("readOnlyHint", "idempotentHint")
 
 
 class KnownTools:
-    """The tools of the server, and its methods, as far as HTTP is concerned.
-
-    Args:
-        methods: The methods that there are.
-    """
+    """Knows which arguments become headers, and which requests can be repeated."""
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
         self._methods = methods
@@ -31,7 +27,7 @@ class KnownTools:
         self._repeatable: set[str] = set()
 
     async def learn(self, tools: Mapping[str, dict[str, Json]]) -> dict[str, str]:
-        """Look at the tools of the server, in place of those known before.
+        """Replace the known tools.
 
         Returns:
             By name, the tools that a modern client must not call, and what is wrong with them.
@@ -43,10 +39,10 @@ class KnownTools:
             if number % _AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
             hints = tool.get("annotations")
-            if isinstance(hints, dict) and any(hints.get(each) is True for each in _HINTS):
+            if isinstance(hints, dict) and any(hints.get(hint) is True for hint in _HINTS):
                 repeatable.add(name)
             try:
-                mirrored = await converted(mirrored_parameters, tool.get("inputSchema"))
+                mirrored = await offload(mirrored_parameters, tool.get("inputSchema"))
             except ValueError as error:
                 refused[name] = str(error)
             else:
@@ -56,11 +52,10 @@ class KnownTools:
         return refused
 
     def target_of(self, method: str) -> str | None:
-        """The parameter that names what a request is about."""
         return target_of(method, self._methods)
 
     def headers(self, name: Json, arguments: Json) -> dict[str, str]:
-        """The headers that mirror the arguments of a call.
+        """Return the headers that mirror the arguments of a call.
 
         Raises:
             InvalidArguments: An argument cannot be mirrored.
@@ -74,7 +69,7 @@ class KnownTools:
             raise InvalidArguments(f"tool {name!r}: {error}") from None
 
     def is_repeatable(self, method: str, params: Mapping[str, Json]) -> bool:
-        """Whether a request may be sent once more when nobody knows what became of it."""
-        if method == "tools/call":
+        """Whether it does no harm to send a request twice."""
+        if method == CALL_TOOL.name:
             return params.get("name") in self._repeatable
         return method in self._methods and self._methods[method].repeatable

@@ -4,18 +4,18 @@ A request runs in the task that sends it: it posts the message and reads the rep
 a stream of events, until its response is there. What else the stream brings (notifications and, in
 legacy revisions, requests of the server) goes to the client's inbound handler. So a request that is
 cancelled, or whose deadline passes, closes its own stream and nothing else; to a modern server that
-is the cancellation, a legacy one is told besides.
+is the cancellation, a legacy one gets a notification besides.
 
 What belongs to no request runs in the connection's nursery: answers to questions, notifications,
 and a legacy server's stream of messages of its own. A legacy stream that breaks off is resumed; a
-modern one cannot be. A legacy session that the server has ended is begun anew.
+modern one cannot be. A legacy session that the server has ended is replaced.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import ClassVar, Final
 
 import orjson
@@ -39,10 +39,11 @@ from trio_mcp.errors import (
     ProtocolError,
     SessionExpired,
 )
-from trio_mcp.peer.decoding import decoded, in_turn
+from trio_mcp.peer.decoding import decoded
 from trio_mcp.peer.outbound import ConnectionEnded, notification_line
 from trio_mcp.peer.requests import OpenRequests
 from trio_mcp.peer.time_limits import TimeLimit, pausable
+from trio_mcp.threads import offload
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.headers import (
     METHOD_HEADER,
@@ -62,7 +63,7 @@ from trio_mcp.wire.jsonrpc import (
     Single,
 )
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.methods import Method
+from trio_mcp.wire.methods import CALL_TOOL, Method
 from trio_mcp.wire.revisions import LEGACY, META_VERSION
 from trio_mcp.wire.sse import EventParser, EventTooLarge
 from trio_mcp.wire.weight import is_heavier
@@ -79,7 +80,7 @@ _AT_ONCE: Final = 500
 _CLOSE_TIMEOUT: Final = 2.0
 """Seconds that the end of a session may take."""
 _POST_TIMEOUT: Final = 30.0
-"""Seconds that a message may take which nobody waits for."""
+"""Seconds that a message without an answer may take."""
 _LINGER: Final = 1.0
 """Seconds that a stream may stay open after the answer."""
 _REFUSED_BY_HTTP_SSE: Final = (400, 404, 405)
@@ -113,7 +114,6 @@ class HttpTransport:
     _closed: bool = False
 
     def __attrs_post_init__(self) -> None:
-        """Take the bounds, and its place with the inbound handler."""
         self._server_requests = ServerRequests(
             self.inbound, self._post_quietly, self.nursery, self.limits
         )
@@ -125,11 +125,10 @@ class HttpTransport:
     # -- requests (`ClientTransport`) ------------------------------------------
 
     def next_id(self) -> Id:
-        """Reserve the id of a request."""
         return self._requests.next_id()
 
     async def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
-        """Take note of how tools are called, and tell which ones must not be, and why."""
+        """Learn which arguments become headers; return tools that must not be called, and why."""
         refused = await self._tools.learn(tools)
         return refused if self._session is None else {}  # legacy revisions mirror nothing
 
@@ -140,17 +139,7 @@ class HttpTransport:
         limit: TimeLimit | None = None,
         id: Id | None = None,
     ) -> Json:
-        """Send a request and return its result.
-
-        Raises:
-            McpError: The server answered with an error.
-            ClientError: It could not be pending, or did not answer as it should.
-            ConnectionEnded: The connection was left.
-            DeadlinePassed: It did not answer in time. It has been told to stop.
-            TypeError: The parameters are not JSON.
-
-        Cancelled, the server is told to stop.
-        """
+        """Send a request and return its result, as `ClientTransport.request` says."""
         pending = self._pending_request(method, params, limit, id)
         async with self._opened(pending):
             await self._settle(pending)
@@ -191,13 +180,13 @@ class HttpTransport:
         name = params.get(self._tools.target_of(method) or "")
         if isinstance(name, str):
             headers[NAME_HEADER] = encode_value(name)
-        if method == "tools/call":
+        if method == CALL_TOOL.name:
             headers |= self._tools.headers(name, params.get("arguments"))
         return headers
 
     @asynccontextmanager
     async def _opened(self, pending: PendingRequest) -> AsyncIterator[None]:
-        """Let a request be answered, by whatever stream, during the block."""
+        """Register a request for the length of the block, so that any stream may answer it."""
         self._requests.open(pending)
         self._posting += 1
         try:
@@ -213,7 +202,7 @@ class HttpTransport:
                 self._idle.unpark_all()
 
     async def _settle(self, pending: PendingRequest) -> None:
-        """Have a request answered, if need be in a new session."""
+        """Send a request and wait for its answer, if need be in a new session."""
         try:
             await self._attempt(pending)
         except SessionExpired:
@@ -223,7 +212,7 @@ class HttpTransport:
             await self._attempt(pending)
 
     async def _attempt(self, pending: PendingRequest) -> None:
-        """Have a request answered; once more if that fails and can do no harm."""
+        """Post a request; once more if that fails and does no harm."""
         try:
             await self._post(pending)
         except (CannotReach, ConnectionLost) as error:
@@ -235,7 +224,7 @@ class HttpTransport:
             await self._post(pending)
 
     async def _post(self, pending: PendingRequest) -> None:
-        """Send a request and read what comes, until it is answered."""
+        """Post a request, and read its reply until it is answered."""
         cursor = Cursor()
         pending.sent = True
         try:
@@ -267,14 +256,14 @@ class HttpTransport:
         await self._take(body, pending.session, pending)
         if pending.response is None:
             message = await decoded(body, self.limits)
-            error = rpc_error(await in_turn(_value, body, self.limits.max_message_values))
+            error = rpc_error(await offload(_value, body, self.limits.max_message_values))
             if error is not None:
                 raise error
             why = f": {message.error.message}" if isinstance(message, Malformed) else ""
             raise ProtocolError(f"{pending.method}: the server's answer is none{why}")
 
     async def _resume(self, pending: PendingRequest, cursor: Cursor) -> None:
-        """Come back to the stream of a request that broke off before the answer."""
+        """Resume the stream of a request that broke off before the answer."""
         lost = f"{pending.method}: the server ended the stream before it had answered"
         if pending.modern or pending.session is None or not cursor.can_resume:
             raise ConnectionLost(lost)
@@ -286,7 +275,7 @@ class HttpTransport:
             raise ConnectionLost(f"{lost}, and it cannot be resumed: {error}") from error
 
     def _cancel(self, pending: PendingRequest) -> None:
-        """Tell a legacy server that nobody waits any more; a modern one sees it."""
+        """Notify a legacy server that a request is cancelled; a modern one sees it."""
         line = pending.cancellation
         if pending.modern or line is None or pending.response is not None:
             return
@@ -311,7 +300,7 @@ class HttpTransport:
     async def _post_quietly(
         self, session: Session | None, line: bytes, headers: Headers | None = None
     ) -> None:
-        """Send what wants no answer."""
+        """Post a message that needs no answer; log a failure."""
         try:
             with TimeLimit.after(_POST_TIMEOUT).scope():
                 async with self._exchange(session, line.rstrip(b"\n"), headers) as reply:
@@ -320,25 +309,23 @@ class HttpTransport:
         except (ClientError, McpError) as error:
             logger.warning("A message could not be sent to the server: %s", error)
 
-    @asynccontextmanager
-    async def _exchange(
+    def _exchange(
         self, session: Session | None, body: bytes, headers: Headers | None = None
-    ) -> AsyncIterator[Reply]:
+    ) -> AbstractAsyncContextManager[Reply]:
         belongs = {} if session is None else session.headers
         merged = {**_POST_HEADERS, **belongs, **(headers or {})}
-        async with self.endpoint.exchange("POST", merged, body) as reply:
-            yield reply
+        return self.endpoint.exchange("POST", merged, body)
 
     async def _refusal(self, reply: Reply, pending: PendingRequest) -> ClientError | McpError:
         in_session = pending.session is not None and pending.session.id is not None
         return await refusal(self.endpoint, reply, id=pending.id, in_session=in_session)
 
-    # -- what comes in --------------------------------------------------------------------
+    # -- messages of the server -----------------------------------------------------------
 
     async def _read_events(
         self, reply: Reply, cursor: Cursor, pending: PendingRequest | None, session: Session | None
     ) -> None:
-        """Take in a stream of events, to its end or the answer."""
+        """Read a stream of events to its end, or to the answer."""
         parser = EventParser(self._most)
         cursor.opened = True
         cursor.moved = False
@@ -354,19 +341,15 @@ class HttpTransport:
                 if event.event == "message" and event.data:
                     await self._take(event.data, session, pending)
             if pending is not None and pending.response is not None:
-                self._leave(reply)
+                if not self._closed:  # read to its end, its connection can be used again
+                    reply.handed_over = True
+                    self.nursery.start_soon(reply.finish, _LINGER)
                 return
-
-    def _leave(self, reply: Reply) -> None:
-        """Let the stream end by itself, as it should after the answer."""
-        if not self._closed:
-            reply.handed_over = True
-            self.nursery.start_soon(reply.finish, _LINGER)
 
     async def _take(
         self, line: bytes, session: Session | None, reader: PendingRequest | None
     ) -> None:
-        """Deal with a message that came on the stream of a request, or on no request's."""
+        """Handle a message that was received on the stream of a request, or on none's."""
         self.inbound.lines.take(line)
         message = await decoded(line, self.limits)
         singles: list[Single] = []
@@ -374,27 +357,23 @@ class HttpTransport:
             singles = message.messages
         elif message is not None:
             singles = [message]
-        for each in singles:
-            if isinstance(each, Response):
-                self._responded(each, reader)
-            elif isinstance(each, Notification):
-                self._server_requests.note(each)
-            elif isinstance(each, Request):
-                await self._server_request(each, session, line)
+        for single in singles:
+            if isinstance(single, Response):
+                self._responded(single, reader)
+            elif isinstance(single, Notification):
+                self._server_requests.note(single)
+            elif not isinstance(single, Request):
+                self.inbound.malformed(single, line)
+            elif session is None:  # modern servers put their questions into results
+                self.inbound.lines.take_stray(line)
             else:
-                self.inbound.malformed(each, line)
-
-    async def _server_request(self, request: Request, session: Session | None, line: bytes) -> None:
-        if session is None:  # modern servers put their questions into results
-            self.inbound.lines.take_noise(line)
-        else:
-            await self._server_requests.answer(request, session)
+                await self._server_requests.answer(single, session)
 
     def _responded(self, response: Response, reader: PendingRequest | None) -> None:
         if reader is not None and self._requests.get(response.id) is reader:
             reader.reads_on = True  # its stream may bring more, and its connection is used again
         if self._requests.respond(response) is None:
-            logger.debug("An answer came to no request of ours")
+            logger.debug("An answer is to no request of ours")
 
     # -- legacy sessions ------------------------------------------------------------------
 
@@ -404,14 +383,14 @@ class HttpTransport:
         session.version = version if isinstance(version, str) and version in LEGACY else None
 
     async def _renewed(self, old: Session) -> Session:
-        """Begin a new session in place of one that the server has ended.
+        """Replace a session that the server has ended.
 
         Raises:
             SessionExpired: That cannot be done.
         """
         async with self._renewing:
             if self._session is not None and self._session is not old:
-                return self._session  # somebody else was quicker
+                return self._session  # another request was quicker
             try:
                 self._session = session = await self._reinitialized(old)
             except (ClientError, McpError) as error:
@@ -445,7 +424,7 @@ class HttpTransport:
     async def _directly(
         self, method: str, params: Params, session: Session | None
     ) -> PendingRequest:
-        """Send a request in a certain session, and nothing more."""
+        """Send a request in the given session, without repeating it."""
         pending = self._pending_request(method, params, TimeLimit.after(_POST_TIMEOUT))
         pending.session = session
         async with self._opened(pending):
@@ -456,14 +435,14 @@ class HttpTransport:
             raise pending.failure
         raise ConnectionLost(f"{method}: no answer within {_POST_TIMEOUT:g} s")
 
-    # -- streams that one comes back to ---------------------------------------------------
+    # -- streams that can be resumed ------------------------------------------------------
 
     def _start_listening(self, session: Session) -> None:
         if self.options.listen and self.options.max_connections > 1 and not self._closed:
             self.nursery.start_soon(self._listen, session)
 
     async def _listen(self, session: Session) -> None:
-        """Take in what a legacy server has to say of its own accord, as long as there is any."""
+        """Read a legacy server's own messages, for as long as it sends any."""
         cursor = Cursor()
         with session.listening:
             try:
@@ -483,7 +462,7 @@ class HttpTransport:
     async def _follow(
         self, session: Session, cursor: Cursor, pending: PendingRequest | None = None
     ) -> None:
-        """Read a stream, and come back to it whenever it ends, until there is an answer."""
+        """Read a stream, and resume it whenever it ends, until there is an answer."""
 
         async def read(reply: Reply) -> None:
             await self._read_events(reply, cursor, pending, session)
@@ -496,7 +475,7 @@ class HttpTransport:
     # -- the end --------------------------------------------------------------------------
 
     async def aclose(self) -> None:
-        """End what is open, and the session. Bounded in time, and not to be cancelled."""
+        """End what is open, and the session. Shielded, for at most `_CLOSE_TIMEOUT` seconds."""
         self._closed = True
         self.nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True) as scope:
@@ -512,11 +491,11 @@ class HttpTransport:
             async with self.endpoint.exchange("DELETE", session.headers) as reply:
                 logger.debug("The end of the session was answered with %d", reply.status)
         except ClientError as error:
-            logger.debug("The end of the session could not be told: %s", error)
+            logger.debug("The session could not be ended: %s", error)
 
 
 def _version_of(params: Params | None) -> str | None:
-    """The revision that a modern message is of."""
+    """Return the revision that a modern message names."""
     meta = (params or {}).get("_meta")
     version: str | None = meta.get(META_VERSION) if isinstance(meta, dict) else None
     return version
@@ -537,16 +516,9 @@ async def open_http(
     limits: Limits,
     methods: Mapping[str, Method],
 ) -> AsyncIterator[HttpTransport]:
-    """Have a transport to a server for the length of the block.
+    """Open a transport to a server for the length of the block.
 
-    Args:
-        endpoint: The server's MCP endpoint, opened.
-        options: How to reach it.
-        inbound: Who deals with what the server sends.
-        limits: The bounds of the connection.
-        methods: The methods that there are.
-
-    Nothing is sent before the first request. At the end, however it comes, requests that are open
+    Nothing is sent before the first request. At the end, of whatever kind, requests that are open
     end, and so does a legacy session, within a bounded time.
     """
     async with background_nursery() as nursery:

@@ -2,7 +2,30 @@
 
 - `document` reads a document, and `files` the files that it refers to.
 - `schemas` makes JSON Schemas of its schemas, `operations` finds its operations and what they take.
-- `parameters` and `bodies` write arguments into requests, `responses` reads what comes back.
+- `parameters` and `bodies` write arguments into requests, `responses` reads the answers.
 - `security` shows credentials; `service` sends requests, within bounds; `pages` follows pages.
 - `build` puts it together.
 """
+
+from typing import TYPE_CHECKING, Final
+
+from trio_mcp.public import lazily
+
+if TYPE_CHECKING:
+    from trio_mcp.compose.openapi.build import openapi as openapi
+    from trio_mcp.compose.openapi.operations import Operation as Operation
+    from trio_mcp.compose.openapi.pages import Pages as Pages
+
+MODULES: Final = {
+    "Operation": "compose.openapi.operations",
+    "Pages": "compose.openapi.pages",
+    "openapi": "compose.openapi.build",
+}
+
+_EXTRAS: Final = {"compose.openapi.build": "openapi", "compose.openapi.pages": "openapi"}
+"""By the modules that cannot be imported without it, an extra."""
+
+__all__ = sorted(name for name, module in MODULES.items() if module not in _EXTRAS)
+
+if not TYPE_CHECKING:  # or else any name would be one of the package
+    __getattr__, __dir__ = lazily(globals(), MODULES, extras=_EXTRAS)

@@ -11,13 +11,13 @@ from urllib.parse import unquote_to_bytes
 
 from attrs import frozen
 
-from trio_mcp.compose.openapi.operations import Body, Style, kind_of
+from trio_mcp.compose.openapi.operations import AS_JSON, Body, kind_of, style_of
 from trio_mcp.compose.openapi.parameters import Pair, joined, json_of, query_of, text_of
 from trio_mcp.errors import ToolError
 from trio_mcp.wire.jsonrpc import Json
 
 ReadFile = Callable[[str], Awaitable[bytes]]
-"""Reads what a URI names that was given for a file."""
+"""Reads the bytes at a URI that was given for a file."""
 
 _URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _DATA: Final = re.compile(r"data:(?P<type>[^;,]*)(?:;[^;,]*?)*?(?P<coded>;base64)?,", re.IGNORECASE)
@@ -38,10 +38,7 @@ class File:
 async def body_of(
     body: Body, arguments: Mapping[str, Json], read_file: ReadFile | None
 ) -> dict[str, Any]:
-    """Write a body.
-
-    Returns:
-        The keywords for `httpx2.AsyncClient.build_request`; none where there is no body.
+    """Return the body as keywords for `httpx2.AsyncClient.build_request`; none without a body.
 
     Raises:
         ToolError: A file is neither base64 nor a URI that can be read.
@@ -62,7 +59,7 @@ async def body_of(
         return _content(file.data, media_type or _OCTETS)
     if kind == "multipart":
         parts = value if isinstance(value, dict) else {"body": value}
-        return {"files": [each async for each in _parts(body, parts, read_file)]}
+        return {"files": [part async for part in _parts(body, parts, read_file)]}
     if kind == "form":
         pairs = list(_form(body, value)) if isinstance(value, dict) else []
         return _content(joined(pairs).encode(), "application/x-www-form-urlencoded")
@@ -80,20 +77,14 @@ def _form(body: Body, value: Mapping[str, Json]) -> Iterator[Pair]:
     for name, each in value.items():
         said = _said(body, name)
         if _STYLED & said.keys():
-            style = str(said.get("style") or "form")
-            explode = said.get("explode", style in ("form", "deepObject")) is True
-            yield from query_of(
-                name, Style(style, explode, said.get("allowReserved") is True), each
-            )
-        elif isinstance(each, list) and "contentType" not in said:
-            for one in each:
-                yield from query_of(name, Style("json", False), one)
-        else:
-            yield from query_of(name, Style("json", False), each)
+            yield from query_of(name, style_of(said, "query"), each)
+            continue
+        for one in each if isinstance(each, list) and "contentType" not in said else [each]:
+            yield from query_of(name, AS_JSON, one)
 
 
 async def _parts(body: Body, value: Mapping[str, Json], read_file: ReadFile | None) -> Any:
-    """The parts of a multipart body, each with its name, file name, content and type."""
+    """Yield the parts of a multipart body, with their names, file names, contents and types."""
     for name, each in value.items():
         said = _said(body, name).get("contentType")
         media_type = said if isinstance(said, str) and _PLAIN.fullmatch(said) else None
@@ -112,11 +103,7 @@ def _said(body: Body, name: str) -> Mapping[str, Json]:
 
 
 async def _file(name: str, value: Json, read_file: ReadFile | None) -> File:
-    """The file that an argument is.
-
-    Raises:
-        ToolError: It is none.
-    """
+    """Read the file that an argument means."""
     text = value if isinstance(value, str) else ""
     data = _DATA.match(text, 0, _LONGEST_PREFIX)
     try:

@@ -37,11 +37,10 @@ from trio_mcp.compose.openapi.security import Credential, Security
 from trio_mcp.compose.openapi.service import MakeClient, Service, make_client
 from trio_mcp.compose.openapi.texts import plain_name, shortened
 from trio_mcp.errors import SchemaError
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 from trio_mcp.registry.checks import check_bound, check_timeout
 from trio_mcp.registry.registry import Registry
 from trio_mcp.schema import compile_validator
-from trio_mcp.wire.collector import collector_spared
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.payloads import ToolAnnotations
 
@@ -58,7 +57,7 @@ _IN_URIS: Final = ("path", "query")
 _PATH: Final = "/:@!$&'()*+,;=-._~"
 
 
-@public
+@public_in("trio_mcp.compose.openapi")
 def openapi(
     document: str | Path | Mapping[str, Json],
     *,
@@ -87,7 +86,7 @@ def openapi(
     on a running event loop, call it by `trio.to_thread.run_sync`.
 
     Parameters are arguments of the tool, and so are the members of a body that is a plain object;
-    any other body is the argument `body`. JSON comes back as structured content, text as text,
+    any other body is the argument `body`. JSON is returned as structured content, text as text,
     pictures and sounds as such. What the service refuses is a result with `isError: true`.
 
     Rules choose operations: an `operationId`, a path (`/pets/*`), a method and a path
@@ -113,7 +112,7 @@ def openapi(
         resources: The GET operations that are resources and not tools. Those with variables in
             their path are templates.
         output_schemas: Whether tools say what they return. Then an answer that is not what the
-            document says is an error; by default, whatever comes is passed on.
+            document says is an error; by default, any answer is passed on.
         max_description: Characters of the longest description, of tools and arguments.
         pages: How many pages of a list to put together, or how to find the next one. A result
             whose list goes on says so.
@@ -165,65 +164,53 @@ def openapi(
         client if client is not None else partial(make_client, headers or {}),
         timeout,
         max_response_bytes,
-        Pages(most=pages) if isinstance(pages, int) else pages,
+        Pages(limit=pages) if isinstance(pages, int) else pages,
         read_file,
     )
-    with collector_spared():
-        operations = _chosen(read, only, leave_out, max_operations)
-        builder = _Builder(
-            read,
-            service,
-            base_url=base_url,
-            variables=variables or {},
-            auth=auth,
-            sent=headers or {},
-            output_schemas=output_schemas,
-            longest_text=max_description,
-        )
-        registry = builder.registry(name, timeout)
-        as_resources = chosen(operations, resources, "resources") or frozenset()
-        tools = [each for each in operations if each not in as_resources]
-        for operation, tool in zip(tools, tool_names(tools, rename or {}), strict=True):
-            builder.add_tool(registry, operation, tool)
-        for operation in operations:
-            if operation in as_resources:
-                builder.add_resource(registry, operation)
+    operations = _chosen(read, only, leave_out, max_operations)
+    builder = _Builder(
+        read,
+        service,
+        base_url=base_url,
+        variables=variables or {},
+        auth=auth,
+        sent=headers or {},
+        output_schemas=output_schemas,
+        longest_text=max_description,
+    )
+    registry = builder.registry(name, timeout)
+    as_resources = chosen(operations, resources, "resources") or frozenset()
+    tools = [operation for operation in operations if operation not in as_resources]
+    for operation, tool in zip(tools, tool_names(tools, rename or {}), strict=True):
+        builder.add_tool(registry, operation, tool)
+    for operation in operations:
+        if operation in as_resources:
+            builder.add_resource(registry, operation)
     return registry
 
 
 def _chosen(
-    document: Document, only: Rule | None, leave_out: Rule | None, most: int
+    document: Document, only: Rule | None, leave_out: Rule | None, limit: int
 ) -> list[Operation]:
     operations = list(operations_of(document))
     wanted = chosen(operations, only, "only")
     unwanted = chosen(operations, leave_out, "leave_out") or frozenset()
     found = [
-        each for each in operations if (wanted is None or each in wanted) and each not in unwanted
+        operation
+        for operation in operations
+        if (wanted is None or operation in wanted) and operation not in unwanted
     ]
     if not found:
         raise SchemaError("the document has no operations, or none that are wanted")
-    if len(found) > most:
+    if len(found) > limit:
         raise SchemaError(
-            f"the document has {len(found):,} operations, more than max_operations={most}: choose "
+            f"the document has {len(found):,} operations, more than max_operations={limit}: choose "
             "some with only=, such as only='tag:…', or raise max_operations"
         )
     return found
 
 
 class _Builder:
-    """Registers operations.
-
-    Args:
-        document: The document.
-        service: What sends their requests.
-        base_url: Where they go; `None` for where the document says.
-        variables: Values for the variables of its servers.
-        auth: Who we are.
-        sent: Headers that each request has, which so are no arguments.
-        output_schemas: Whether tools say what they return.
-        longest_text: Characters of the longest description.
-    """
-
     def __init__(
         self,
         document: Document,
@@ -248,11 +235,11 @@ class _Builder:
         self._returned = Schemas(document, False, longest_text // 2) if output_schemas else None
         base = self._base_url or document.server_url(document.root.get("servers"), variables)
         self._security = Security(document, auth, base or "")
-        headers = {(each.lower(), "header") for each in sent}
+        headers = {(header.lower(), "header") for header in sent}
         self._hidden = frozenset({*self._security.keys(), *headers})
 
     def registry(self, name: str | None, timeout: float) -> Registry:
-        """Make a registry that is called what the service is called."""
+        """Make a registry with the service's name."""
         info = self._document.resolve(self._document.root.get("info"))
         title = shortened(info.get("title"), _LONGEST_TITLE)
         return Registry(
@@ -260,7 +247,7 @@ class _Builder:
             shortened(str(info.get("version", "")), _LONGEST_TITLE) or "0.0.0",
             title=title or None,
             description=shortened(info.get("description"), self._longest_text) or None,
-            # Clients wait for as long as this says. Our own limit says more, so it comes first.
+            # Clients wait this long. The service's own limit has the better message: it ends first.
             tool_timeout=timeout + 1,
             lifespan=self._service.opened,
         )
@@ -270,8 +257,7 @@ class _Builder:
     def add_tool(self, registry: Registry, operation: Operation, name: str) -> None:
         """Register an operation as a tool.
 
-        What its schema has that cannot be checked is left out, and the log says so: the service
-        looks at its arguments itself.
+        What cannot be checked of its schema is left out and logged: the service checks arguments.
         """
         plan, returned = self._plan(operation)
         options: dict[str, Any] = {
@@ -299,7 +285,7 @@ class _Builder:
             logger.warning("%s: its arguments are not checked: %s", operation.label, error)
 
     def _plan(self, operation: Operation) -> tuple[Plan, Schema | None]:
-        """Find out how to call an operation, and what it returns."""
+        """Return how to call an operation, and the schema of what it returns."""
         arguments = arguments_of(operation, self._document, self._sent, self._hidden)
         types, node = self._answered(operation)
         accept = ", ".join([*types[:_MOST_TYPES], "*/*;q=0.1"])
@@ -328,11 +314,11 @@ class _Builder:
         )
 
     def _answered(self, operation: Operation) -> tuple[list[str], Json]:
-        """The media types of a good answer, and the schema of its JSON, if that is all."""
+        """Return the media types of a good answer, and the schema of its JSON, if that is all."""
         responses = operation.details.get("responses")
-        told = dict(members(responses))
-        codes = sorted(each for each in told if each[:1] == "2") or ["default"]
-        content = self._document.resolve(told.get(codes[0])).get("content")
+        found = dict(members(responses))
+        codes = sorted(code for code in found if code[:1] == "2") or ["default"]
+        content = self._document.resolve(found.get(codes[0])).get("content")
         types = [each for each, _ in members(content) if _TYPE.fullmatch(each)]
         is_json = len(codes) == 1 and bool(types) and all(map(_JSON.match, types))
         media = self._document.resolve(content.get(types[0])) if is_json and content else {}
@@ -350,20 +336,17 @@ class _Builder:
     # -- resources -------------------------------------------------------------------------
 
     def add_resource(self, registry: Registry, operation: Operation) -> None:
-        """Register an operation as a resource, or as a template if its path has variables.
-
-        Raises:
-            ValueError: It is no GET, or needs more than a URI can say.
-        """
+        """Register a GET as a resource or a template, if it needs no more than a URI says."""
         plan, _ = self._plan(operation)
         locations = plan.arguments.locations
         other = [
-            each for each in plan.arguments.schema.get("required", ()) if each not in locations
+            argument
+            for argument in plan.arguments.schema.get("required", ())
+            if argument not in locations
         ]
         required = {*plan.arguments.schema.get("required", ())}
-        other += [
-            each for each in required & locations.keys() if locations[each].where not in _IN_URIS
-        ]
+        known = required & locations.keys()
+        other += [argument for argument in known if locations[argument].where not in _IN_URIS]
         if operation.method != "GET" or other:
             why = f"needs {other[0]!r}" if operation.method == "GET" else "is no GET"
             raise ValueError(f"resources: {operation.label} cannot be one: it {why}")
@@ -373,10 +356,9 @@ class _Builder:
             for each, name in in_uri.items()
             if locations[name].where == "path"
         }
-        pieces = VARIABLE.split(operation.path)
         path = "".join(
             f"{{{names[each]}}}" if index % 2 else quote(each, safe=_PATH)
-            for index, each in enumerate(pieces)
+            for index, each in enumerate(VARIABLE.split(operation.path))
         )
         query = [each for each, name in in_uri.items() if locations[name].where == "query"]
         uri = f"{_scheme(registry.name)}://{path}" + (f"{{?{','.join(query)}}}" if query else "")
@@ -411,7 +393,7 @@ class _Builder:
 
 
 def _annotations(method: str) -> ToolAnnotations | None:
-    """What a method says of what an operation does (RFC 9110, section 9.2)."""
+    """Return the hints that follow from a method (RFC 9110, section 9.2)."""
     if method in READING:
         return ToolAnnotations(read_only_hint=True)
     if method in REPEATABLE:
@@ -420,12 +402,12 @@ def _annotations(method: str) -> ToolAnnotations | None:
 
 
 def _variable(name: str) -> str:
-    """A name as a variable of a URI template, which is a parameter of a function as well."""
+    """Make of a name a variable of a URI template, which is a parameter of a function, too."""
     made = _NOT_IN_NAMES.sub("_", name)
     return f"{made}_" if iskeyword(made) else made if made.isidentifier() else f"_{made}"
 
 
 def _scheme(name: str) -> str:
-    """A name as the scheme of URIs."""
+    """Make of a name the scheme of URIs."""
     made = _NOT_IN_SCHEMES.sub("-", name.lower()).strip("-")[:_LONGEST_SCHEME]
     return made if made[:1].isalpha() else f"api-{made}".rstrip("-")

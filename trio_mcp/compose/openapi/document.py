@@ -1,8 +1,7 @@
-"""An OpenAPI document as data: read, bounded, and looked things up in.
+"""An OpenAPI document as data: reading it, and looking things up in it, within bounds.
 
-A document may be megabytes of anything: here it is only parsed. What is asked of it later is asked
-with care, because a document that comes from elsewhere may have any shape, and YAML may even hold
-itself.
+A document may be megabytes of anything, and YAML may even hold itself: it is parsed here, and its
+shape is checked where something is looked up.
 """
 
 from __future__ import annotations
@@ -22,13 +21,12 @@ from trio_mcp.errors import SchemaError
 from trio_mcp.extras import needing
 from trio_mcp.schema.keywords import resolve_pointer
 from trio_mcp.system.certificates import trusted
-from trio_mcp.wire.collector import collector_spared
 from trio_mcp.wire.jsonrpc import Json
 
 MOST_BYTES: Final = 64 * 1024 * 1024
 """The largest document that is read."""
 MOST: Final = 1500
-"""So much is looked at of a list or an object in it: all operations may refer to the same one."""
+"""The most items that are read of a list or an object: all operations may refer to the same one."""
 _MOST_HOPS: Final = 20
 _LONGEST_REFERENCE: Final = 2000
 _MOST_URL: Final = 2048
@@ -38,7 +36,7 @@ _VERSION: Final = re.compile(r"3\.[012](\.|$)")
 
 @frozen(eq=False)
 class Document:
-    """A document, and where it came from.
+    """A document, and its source.
 
     Attributes:
         root: What is in it.
@@ -49,7 +47,7 @@ class Document:
     base: str | None = None
 
     def resolve(self, node: Json) -> Mapping[str, Json]:
-        """Follow references until there is an object; what leads nowhere is an empty one."""
+        """Follow references to an object; return an empty one if they lead nowhere."""
         for _ in range(_MOST_HOPS):
             if not isinstance(node, Mapping):
                 return {}
@@ -60,7 +58,7 @@ class Document:
         return {}
 
     def at(self, reference: str) -> Json:
-        """What a reference within the document leads to; `None` if it leads nowhere."""
+        """Return what a reference within the document leads to; `None` if that is nothing."""
         if len(reference) > _LONGEST_REFERENCE:
             return None
         try:
@@ -69,12 +67,12 @@ class Document:
             return None
 
     def objects(self, node: Json, key: str) -> list[Mapping[str, Json]]:
-        """The first objects in a list in an object, with references followed."""
+        """Return the first objects of a list in an object, with references followed."""
         found = node.get(key) if isinstance(node, Mapping) else None
-        return [self.resolve(each) for each in found[:MOST]] if isinstance(found, list) else []
+        return [self.resolve(item) for item in found[:MOST]] if isinstance(found, list) else []
 
     def server_url(self, servers: Json, variables: Mapping[str, str]) -> str | None:
-        """The URL of the first server of a list, without a slash at its end.
+        """Return the URL of the first server of a list, without a slash at its end.
 
         Raises:
             ValueError: A variable has no value, or one that the document does not allow.
@@ -89,13 +87,13 @@ class Document:
 
 
 def members(node: Json) -> list[tuple[str, Json]]:
-    """The first members of an object; none of what is none."""
+    """Return the first members of an object; none if it is no object."""
     found = islice(node.items(), MOST) if isinstance(node, Mapping) else ()
     return [(str(name), value) for name, value in found]
 
 
 def _filled(url: str, known: Mapping[str, Json], given: Mapping[str, str]) -> str:
-    """Put values in place of the variables of a server's URL."""
+    """Replace the variables of a server's URL by their values."""
 
     def value(found: re.Match[str]) -> str:
         name = found[1]
@@ -115,15 +113,7 @@ def _filled(url: str, known: Mapping[str, Json], given: Mapping[str, str]) -> st
 
 
 def read_document(source: str | Path | Mapping[str, Json]) -> Document:
-    """Read a document.
-
-    Args:
-        source: A path, an `https://` URL, or what was parsed already.
-
-    Raises:
-        SchemaError: It is no OpenAPI document of a version that is known.
-        OSError: The file cannot be read.
-    """
+    """Read a document from a path or an `https://` URL, or take one that was parsed already."""
     if isinstance(source, Mapping):
         document = Document(source)
     elif isinstance(source, str) and source.lower().startswith(("http://", "https://")):
@@ -140,35 +130,21 @@ def read_document(source: str | Path | Mapping[str, Json]) -> Document:
 
 
 def read_file(path: Path) -> Mapping[str, Json]:
-    """Read a file of JSON or YAML.
-
-    Raises:
-        SchemaError: It is too large, or holds something else.
-        OSError: It cannot be read.
-    """
+    """Read a file of JSON or YAML, or raise `SchemaError` or `OSError`."""
     with path.open("rb") as file:
         return parsed(file.read(MOST_BYTES + 1), path.name)
 
 
 def parsed(data: bytes, name: str) -> Mapping[str, Json]:
-    """Parse JSON or YAML.
-
-    Args:
-        data: The text.
-        name: What it is called in messages.
-
-    Raises:
-        SchemaError: It is neither, or no object.
-    """
+    """Parse an object in JSON or YAML, or raise `SchemaError`."""
     if len(data) > MOST_BYTES:
         raise SchemaError(f"{name} has more than {MOST_BYTES:,} bytes")
-    with collector_spared():
-        try:
-            value = orjson.loads(data)
-        except orjson.JSONDecodeError as error:
-            if data.lstrip()[:1] == b"{" and not name.endswith((".yaml", ".yml")):
-                raise SchemaError(f"{name} is no JSON: {error}") from None
-            value = _from_yaml(data, name)
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        if data.lstrip()[:1] == b"{" and not name.endswith((".yaml", ".yml")):
+            raise SchemaError(f"{name} is no JSON: {error}") from None
+        value = _from_yaml(data, name)
     if not isinstance(value, Mapping):
         raise SchemaError(f"{name} is no OpenAPI document: it holds no object")
     return value

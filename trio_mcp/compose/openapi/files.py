@@ -23,8 +23,8 @@ def bundled(document: Document) -> Document:
     """Put the files that a document refers to into it.
 
     Raises:
-        SchemaError: A reference leads out of the document's folder, to no file, or to what is
-            neither JSON nor YAML; or there are too many files.
+        SchemaError: A reference leads out of the document's folder, or to no JSON or YAML; or there
+            are too many files.
     """
     if document.base is None or "://" in document.base:
         raise SchemaError("follow_files=True needs the path of a file: that is where it looks")
@@ -48,7 +48,7 @@ class _Bundle:
             self._files[self._names[path]] = self._rewritten(content, path)
 
     def _rewritten(self, top: Mapping[str, Json], path: Path) -> dict[str, Json]:
-        """Copy what is in a file, with its references as the bundle has them."""
+        """Copy the contents of a file, with its references as the bundle has them."""
         copies: dict[int, Json] = {}  # what YAML shares stays shared, and may hold itself
         result: dict[str, Json] = {}
         waiting: list[tuple[Json, Json]] = [(top, result)]
@@ -67,7 +67,7 @@ class _Bundle:
         return result
 
     def _reference(self, reference: str, path: Path) -> str:
-        """Where a reference in a file leads within the bundle."""
+        """Return where a reference in a file leads within the bundle."""
         place, _, pointer = reference.partition("#")
         if "://" in place:
             return reference  # which leads nowhere: nothing is fetched

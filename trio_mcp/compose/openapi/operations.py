@@ -1,4 +1,4 @@
-"""The operations of a document: what each is called, what it takes, and where that goes."""
+"""The operations of a document: their names, their arguments, and where these go."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 from trio_mcp.compose.openapi.document import MOST, Document, members
 from trio_mcp.compose.openapi.schemas import Schema, Schemas
 from trio_mcp.compose.openapi.texts import free_name, plain_name
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 from trio_mcp.wire.jsonrpc import Json
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
@@ -47,15 +47,12 @@ class Style:
     allow_reserved: bool = False
 
 
+AS_JSON: Final = Style("json", False)
+
+
 @frozen
 class Location:
-    """Where an argument goes: a parameter of the request.
-
-    Attributes:
-        name: What it is called there.
-        where: `path`, `query`, `querystring`, `header` or `cookie`.
-        style: How its value is written.
-    """
+    """A parameter of a request: in its `path`, `query`, `querystring`, `header` or `cookie`."""
 
     name: str
     where: str
@@ -67,10 +64,8 @@ class Body:
     """The body of a request.
 
     Attributes:
-        media_type: Its media type.
-        argument: The argument that is all of it; `None` if there are several that make it up.
+        argument: The argument that is all of it; `None` if several make it up.
         fields: By argument, the member of the body that it is.
-        required: Whether there must be one.
         files: The members that are files; of a body that is a file itself, `""`.
         encoding: How members of forms are written, by name.
     """
@@ -83,7 +78,7 @@ class Body:
     encoding: Mapping[str, Json]
 
 
-@public
+@public_in("trio_mcp.compose.openapi")
 @frozen(kw_only=True, eq=False)
 class Operation:
     """An operation of an OpenAPI document, as `only=` and other rules see it.
@@ -119,11 +114,12 @@ class Operation:
 
 
 Hidden = frozenset[tuple[str, str]]
+"""Parameters that are not for callers: their names, in small letters, and places."""
 Rule = str | Sequence[str] | Callable[[Operation], bool]
 
 
 def operations_of(document: Document) -> Iterator[Operation]:
-    """All operations of a document, in its order."""
+    """Yield the operations of a document, in its order."""
     for path, found in (document.root.get("paths") or {}).items():
         shared = document.resolve(found)
         if not isinstance(path, str) or not path.startswith("/"):
@@ -143,7 +139,7 @@ def _operation(
         method=method,
         path=path,
         operation_id=identifier if isinstance(identifier, str) else None,
-        tags=tuple(each for each in tags[:MOST] if isinstance(each, str))
+        tags=tuple(tag for tag in tags[:MOST] if isinstance(tag, str))
         if isinstance(tags, list)
         else (),
         summary=summary if isinstance(summary, str) else "",
@@ -159,18 +155,14 @@ def _operation(
 def chosen(
     operations: Sequence[Operation], rule: Rule | None, option: str
 ) -> frozenset[Operation] | None:
-    """The operations that a rule means; `None` without a rule.
-
-    Raises:
-        ValueError: A part of the rule means none.
-    """
+    """Return the operations that a rule means, if there is one; refuse one that means none."""
     if rule is None:
         return None
     if callable(rule):
-        return frozenset(each for each in operations if rule(each))
+        return frozenset(operation for operation in operations if rule(operation))
     found: set[Operation] = set()
     for pattern in [rule] if isinstance(rule, str) else rule:
-        meant = {each for each in operations if matches(pattern, each)}
+        meant = {operation for operation in operations if matches(pattern, operation)}
         if not meant:
             raise ValueError(
                 f"{option}: {pattern!r} means no operation; write an operationId, a path such as "
@@ -181,11 +173,10 @@ def chosen(
 
 
 def matches(pattern: str, operation: Operation) -> bool:
-    """Whether a pattern means an operation."""
     if pattern == "deprecated":
         return operation.deprecated
     if pattern.startswith("tag:"):
-        return any(fnmatchcase(each, pattern[4:]) for each in operation.tags)
+        return any(fnmatchcase(tag, pattern[4:]) for tag in operation.tags)
     if pattern.startswith("/"):
         return fnmatchcase(operation.path, pattern)
     if pattern.partition(" ")[0].lower() in METHODS and " " in pattern:
@@ -196,26 +187,24 @@ def matches(pattern: str, operation: Operation) -> bool:
 def tool_names(
     operations: Sequence[Operation], rename: Mapping[str, str] | Callable[[Operation], str | None]
 ) -> Iterator[str]:
-    """Name operations: by `rename`, their `operationId`, or else method and path.
-
-    Raises:
-        ValueError: `rename` names an operation that there is not.
-    """
+    """Name operations: by `rename`, their `operationId`, or else method and path."""
     given: Mapping[str, str] = {}
     if isinstance(rename, Mapping):
         given = rename
-        known = {name for each in operations for name in (each.operation_id, each.label)}
-        unknown = next((each for each in given if each not in known), None)
+        known = {
+            name for operation in operations for name in (operation.operation_id, operation.label)
+        }
+        unknown = next((name for name in given if name not in known), None)
         if unknown is not None:
             raise ValueError(f"rename: there is no operation {unknown!r}")
     taken: set[str] = set()
-    for each in operations:
-        own = rename(each) if callable(rename) else given.get(each.label)
-        own = own or given.get(each.operation_id or "")
+    for operation in operations:
+        own = rename(operation) if callable(rename) else given.get(operation.label)
+        own = own or given.get(operation.operation_id or "")
         # A name that was given must be valid as it is: the registry says so if it is not.
-        name = own or plain_name(each.operation_id or "", LONGEST_NAME)
-        name = name or plain_name(each.label.lower(), LONGEST_NAME)
-        name = free_name(name, taken, each.label, LONGEST_NAME)
+        name = own or plain_name(operation.operation_id or "", LONGEST_NAME)
+        name = name or plain_name(operation.label.lower(), LONGEST_NAME)
+        name = free_name(name, taken, operation.label, LONGEST_NAME)
         taken.add(name)
         yield name
 
@@ -225,13 +214,7 @@ def tool_names(
 
 @frozen
 class Arguments:
-    """What an operation takes.
-
-    Attributes:
-        schema: The schema of all arguments.
-        locations: Where they go, except those that are of the body.
-        body: The body, if there is one.
-    """
+    """The schema of an operation's arguments, and where they go: to parameters, or the body."""
 
     schema: Schema
     locations: Mapping[str, Location]
@@ -241,20 +224,13 @@ class Arguments:
 def arguments_of(
     operation: Operation, document: Document, schemas: Schemas, hidden: Hidden = frozenset()
 ) -> Arguments:
-    """Find out what an operation takes.
-
-    Args:
-        operation: The operation.
-        document: Its document.
-        schemas: Makes schemas for what is sent.
-        hidden: Names, in small letters, and places of the parameters that are not for callers.
-    """
+    """Return what an operation takes, without the parameters that are hidden from callers."""
     return _Collector(operation, document, schemas, hidden).collect()
 
 
 @define(eq=False, repr=False)
 class _Collector:
-    """Puts parameters and the members of a body side by side."""
+    """Collects parameters and the members of a body as arguments."""
 
     _operation: Operation
     _document: Document
@@ -281,27 +257,26 @@ class _Collector:
         return Arguments(self._schemas.complete(schema, self._references), self._locations, body)
 
     def _parameters(self) -> dict[tuple[str, str], Mapping[str, Json]]:
-        """Those of the path, and in place of some of them those of the operation."""
+        """Return the operation's parameters, and those of its path that it does not replace."""
         found: dict[tuple[str, str], Mapping[str, Json]] = {}
         for holder in (self._operation.shared, self._operation.details):
-            for each in self._document.objects(holder, "parameters")[:_MOST_PARAMETERS]:
-                name, where = each.get("name"), each.get("in")
+            for parameter in self._document.objects(holder, "parameters")[:_MOST_PARAMETERS]:
+                name, where = parameter.get("name"), parameter.get("in")
                 if not isinstance(name, str) or where not in (*_STYLES, "querystring"):
                     continue
                 is_ours = where == "header" and name.lower() in _OURS
                 if is_ours or (name.lower(), where) in self._hidden:
                     continue
-                found[name, where] = each
+                found[name, where] = parameter
         return found
 
     def _add_parameter(self, name: str, where: str, parameter: Mapping[str, Json]) -> None:
         content = parameter.get("content")
         media = next(iter(content.values()), None) if isinstance(content, Mapping) else None
         node = self._document.resolve(media).get("schema") if media else parameter.get("schema")
-        style = Style("json", False) if media is not None else _style(parameter, where)
-        if where == "querystring" and str(next(iter(content or ()), "")).startswith(
-            "application/x"
-        ):
+        style = AS_JSON if media is not None else style_of(parameter, where)
+        media_type = str(next(iter(content or ()), ""))
+        if where == "querystring" and media_type.startswith("application/x"):
             style = Style("form", True)
         text = parameter.get("description")
         required = where == "path" or parameter.get("required") is True
@@ -360,21 +335,22 @@ class _Collector:
         return Body(argument=None, fields=fields, files=files, **found)
 
     def _flat_members(self, schema: Mapping[str, Json], required: bool) -> dict[str, Json] | None:
-        """The members of a body, if each can be an argument of its own."""
+        """Return the members of a body, if each can be an argument of its own."""
         properties = schema.get("properties")
-        if not isinstance(properties, Mapping) or schema.get("nullable") is True:
+        if not isinstance(properties, Mapping) or len(properties) > MOST:
             return None
-        if len(properties) > MOST:
-            return None
-        if schema.get("type", "object") != "object" or _MORE_THAN_MEMBERS & schema.keys():
-            return None
-        if schema.get("additionalProperties", False) is not False:
+        is_plain = (
+            schema.get("type", "object") == "object"
+            and schema.get("nullable") is not True
+            and schema.get("additionalProperties", False) is False
+        )
+        if not is_plain or _MORE_THAN_MEMBERS & schema.keys():
             return None
         flat = {name: each for name, each in members(properties) if not self._schemas.hides(each)}
-        taken = {plain_name(each, _LONGEST_ARGUMENT) for each in flat} & self._properties.keys()
-        # A body that may be left out, but not empty, cannot be told from its members alone.
-        is_told = required or not schema.get("required")
-        is_flat = 0 < len(flat) <= _MOST_PARAMETERS and not taken and is_told
+        taken = {plain_name(name, _LONGEST_ARGUMENT) for name in flat} & self._properties.keys()
+        # Without arguments, a body that may be left out and must not be empty is ambiguous.
+        is_clear = required or not schema.get("required")
+        is_flat = 0 < len(flat) <= _MOST_PARAMETERS and not taken and is_clear
         return flat if is_flat else None
 
     def _is_file(self, node: Json, name: str, found: Mapping[str, Any]) -> bool:
@@ -406,7 +382,8 @@ class _Collector:
 _MORE_THAN_MEMBERS: Final = frozenset({"allOf", "anyOf", "oneOf", "if", "not", "patternProperties"})
 
 
-def _style(parameter: Mapping[str, Json], where: str) -> Style:
+def style_of(parameter: Mapping[str, Json], where: str) -> Style:
+    """Return how a parameter, or a member of a form, is written."""
     said = parameter.get("style")
     name = said if isinstance(said, str) and said else _STYLES.get(where, "form")
     explode = parameter.get("explode", name in ("form", "deepObject", "cookie"))
@@ -414,7 +391,7 @@ def _style(parameter: Mapping[str, Json], where: str) -> Style:
 
 
 def kind_of(media_type: str) -> str:
-    """How a body of a media type is written."""
+    """Return how a body of a media type is written."""
     kind = media_type.partition(";")[0].strip().lower()
     if kind.endswith(("/json", "+json")) or kind in ("*/*", "application/*"):
         return "json"

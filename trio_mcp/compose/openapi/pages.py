@@ -9,14 +9,14 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 from attrs import evolve, field, frozen, validators
 
 from trio_mcp.compose.openapi.responses import Answer, next_link
-from trio_mcp.public import public
+from trio_mcp.public import public_in
 from trio_mcp.wire.jsonrpc import Json, encode
 
 _LONGEST: Final = 2000
 _MISSING: Final = object()
 
 
-@public
+@public_in("trio_mcp.compose.openapi")
 @frozen(kw_only=True)
 class Pages:
     """How the pages of a service's answers follow each other.
@@ -25,33 +25,32 @@ class Pages:
     and indices in a JSON value, joined by dots, such as `data.-1.id`.
 
     Args:
-        most: How many pages are put together for one call.
+        limit: How many pages are put together for one call.
         items: The path of the list in a page; by default the page is the list.
         cursor: The path of what the next request needs.
         parameter: The query parameter that takes it.
         more: The path of a value that says whether there is another page, if there is one.
 
     Raises:
-        ValueError: There is a `cursor` without a `parameter`, or `most` is not positive.
+        ValueError: There is a `cursor` without a `parameter`, or `limit` is not positive.
 
     Example:
-        >>> Pages(most=5, items="data", cursor="data.-1.id", parameter="starting_after").most
+        >>> Pages(limit=5, items="data", cursor="data.-1.id", parameter="starting_after").limit
         5
     """
 
-    most: int = field(default=1, validator=[validators.instance_of(int), validators.ge(1)])
+    limit: int = field(default=1, validator=[validators.instance_of(int), validators.ge(1)])
     items: str | None = None
     cursor: str | None = None
     parameter: str | None = None
     more: str | None = None
 
     def __attrs_post_init__(self) -> None:
-        """Refuse half of a rule."""
         if (self.cursor is None) != (self.parameter is None):
             raise ValueError("Pages: cursor and parameter belong together")
 
     def after(self, answer: Answer) -> dict[str, str] | None:
-        """The query parameters of the next page; `None` if there is none, or none is named."""
+        """Return the query parameters of the next page; `None` if no page follows."""
         if self.cursor is None:
             return _linked(answer)
         try:
@@ -66,13 +65,13 @@ class Pages:
         return {str(self.parameter): text} if len(text) <= _LONGEST else None
 
     def joined(self, answers: list[Answer]) -> Answer:
-        """Put pages into one; where they are no lists, only the first one counts."""
+        """Join pages into one; if they are no lists, return the first one."""
         whole = answers[0].json()
         items = self._items(whole)
         if items is None:
             return answers[0]
-        for each in answers[1:]:
-            items += self._items_of(each) or []
+        for answer in answers[1:]:
+            items += self._items_of(answer) or []
         return evolve(answers[0], body=encode(whole)[:-1], headers=answers[-1].headers)
 
     def has_items(self, answer: Answer) -> bool:
@@ -91,7 +90,7 @@ class Pages:
 
 
 def _linked(answer: Answer) -> dict[str, str] | None:
-    """What the `Link` header says of the next page, if that is at the same host."""
+    """Return the query of the next page by the `Link` header, if that is at the same host."""
     link = next_link(answer.headers)
     if link is None:
         return None
@@ -116,6 +115,6 @@ def _at(value: Json, path: str) -> Any:
 
 
 def changed(after: Mapping[str, str], before: str) -> Iterator[tuple[str, str]]:
-    """The parameters of the next page that the query of this one has not."""
+    """Yield the parameters of the next page that the query of this one does not have."""
     known = set(parse_qsl(before, keep_blank_values=True))
     return ((name, value) for name, value in after.items() if (name, value) not in known)

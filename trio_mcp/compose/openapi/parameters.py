@@ -25,21 +25,17 @@ _DEEPEST: Final = 20
 
 
 def text_of(value: Json) -> str:
-    """A value as text: as it is, or as JSON."""
+    """Write a value as text: as it is, or as JSON."""
     return value if isinstance(value, str) else json_of(value).decode()
 
 
 def json_of(value: Json) -> bytes:
-    """An argument as JSON. It was parsed, so it is finite, but integers may have any length."""
+    """Write an argument as JSON: it was parsed, so it is finite, with integers of any length."""
     return encode(value, is_finite=True)[:-1]
 
 
 def path_of(template: str, values: Mapping[str, tuple[Location, Json]]) -> str:
-    """Fill in the variables of a path.
-
-    Raises:
-        ToolError: A value would make it another path.
-    """
+    """Fill in the variables of a path; refuse values that would make it another path."""
 
     def filled(found: re.Match[str]) -> str:
         if found[1] not in values:  # null, which no path can say
@@ -67,31 +63,27 @@ def _in_path(location: Location, value: Json, write: Callable[[str], str]) -> st
     if style.name == "matrix":
         name = write(location.name)
         if style.explode and isinstance(value, list):
-            return "".join(f";{name}={each}" for each in parts)
+            return "".join(f";{name}={part}" for part in parts)
         if style.explode and isinstance(value, dict):
-            return "".join(f";{each}" for each in parts)
+            return "".join(f";{part}" for part in parts)
         return f";{name}=" + ",".join(parts)
     return ",".join(parts)
 
 
 def _parts(value: Json, explode: bool, write: Callable[[str], str]) -> list[str]:
-    """What a value consists of, as the styles of paths and headers list it."""
+    """List the parts of a value, as the styles of paths and headers have them."""
     if isinstance(value, list):
-        return [write(text_of(each)) for each in value]
+        return [write(text_of(item)) for item in value]
     if isinstance(value, dict):
         pairs = [(write(key), write(text_of(each))) for key, each in value.items()]
         if explode:
             return [f"{key}={each}" for key, each in pairs]
-        return [each for pair in pairs for each in pair]
+        return [text for pair in pairs for text in pair]
     return [write(text_of(value))]
 
 
 def header_of(location: Location, value: Json) -> str:
-    """A value as that of a header, or of a cookie.
-
-    Raises:
-        ToolError: No header can hold it.
-    """
+    """Write a value as that of a header or a cookie; refuse one that no header can hold."""
     if location.style.name == "json":
         text = text_of(value)
     else:
@@ -101,18 +93,13 @@ def header_of(location: Location, value: Json) -> str:
 
 
 def checked_line(name: str, text: str) -> str:
-    """Make sure that a text is one line of a header.
-
-    Raises:
-        ToolError: It is not.
-    """
+    """Return a text that is one line of a header; refuse any other."""
     if _LINE.fullmatch(text) is None:
         raise ToolError(f"{name} has characters in it that the header of a request cannot hold")
     return text
 
 
 def cookies_of(location: Location, value: Json) -> Iterator[Pair]:
-    """A value as cookies."""
     if location.style.explode and isinstance(value, list | dict):
         items = value.items() if isinstance(value, dict) else [(location.name, x) for x in value]
         for name, each in items:
@@ -122,7 +109,7 @@ def cookies_of(location: Location, value: Json) -> Iterator[Pair]:
 
 
 def query_of(name: str, style: Style, value: Json) -> Iterator[Pair]:
-    """A value as parameters of a query, or members of a form: names and values, quoted."""
+    """Yield a value as parameters of a query, or members of a form: names and values, quoted."""
     write = _kept if style.allow_reserved else _quoted
     own = _quoted(name)
     if style.name == "json":
@@ -132,7 +119,7 @@ def query_of(name: str, style: Style, value: Json) -> Iterator[Pair]:
     elif not isinstance(value, dict | list):
         yield own, write(text_of(value))
     elif style.explode and style.name not in _SEPARATORS:
-        items = value.items() if isinstance(value, dict) else ((name, each) for each in value)
+        items = value.items() if isinstance(value, dict) else ((name, item) for item in value)
         for key, each in items:
             yield _quoted(key), write(text_of(each))
     elif value:  # an empty array is no parameter
@@ -144,7 +131,7 @@ _SEPARATORS: Final = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 
 def _deep(name: str, value: Json, write: Callable[[str], str], depth: int) -> Iterator[Pair]:
-    """`filter[author][0]=…`: names for all that is in a value, however deep."""
+    """Yield all that is in a value, however deep, under names like `filter[author][0]`."""
     if not isinstance(value, dict | list) or depth > _DEEPEST:
         yield name, write(text_of(value))
         return

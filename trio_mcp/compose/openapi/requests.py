@@ -29,15 +29,13 @@ from trio_mcp.wire.jsonrpc import Json
 
 @frozen(eq=False)
 class Plan:
-    """All that is known of an operation before it is called.
+    """How an operation is called: what is known before there are arguments.
 
     Attributes:
-        operation: The operation.
-        arguments: What it takes, and where that goes.
-        base_url: Where its path starts from.
-        shown: Who we are to it.
+        base_url: The URL that its path is added to.
+        shown: The credentials that it shows.
         accept: The media types that it answers with.
-        check: Says what is wrong with a JSON value that it answers; `None` if nobody asks.
+        check: Says what is wrong with the JSON of an answer; `None` for no check.
     """
 
     operation: Operation
@@ -55,18 +53,7 @@ async def build(
     after: Mapping[str, str],
     read_file: ReadFile | None,
 ) -> httpx2.Request:
-    """Build a request.
-
-    Args:
-        client: What sends it.
-        plan: The operation.
-        arguments: The arguments of the call.
-        after: Query parameters of a further page.
-        read_file: Reads URIs that are given for files.
-
-    Raises:
-        ToolError: An argument cannot be sent.
-    """
+    """Build a request, or raise `ToolError` if an argument cannot be sent."""
     locations, body, label = plan.arguments.locations, plan.arguments.body, plan.operation.label
     sent = [
         (locations[each], value)
@@ -78,7 +65,7 @@ async def build(
     }
     # Some documents tell operations at the same path apart by a query or a fragment.
     path, _, own = plan.operation.path.partition("#")[0].partition("?")
-    query = "&".join(each for each in (own, _query(plan, sent, after)) if each)
+    query = "&".join(part for part in (own, _query(plan, sent, after)) if part)
     rest = path_of(path, in_path) + (f"?{query}" if query else "")
     url = _checked_url(plan.base_url, rest)
     content: dict[str, Any] = {}
@@ -100,8 +87,8 @@ def _headers(plan: Plan, sent: list[tuple[Location, Json]]) -> dict[str, str]:
         elif location.where == "cookie":
             cookies += cookies_of(location, value)
     if cookies:
-        told = [f"{name}={checked_line(name, value)}" for name, value in cookies]
-        headers["Cookie"] = "; ".join(told)
+        pairs = (f"{name}={checked_line(name, value)}" for name, value in cookies)
+        headers["Cookie"] = "; ".join(pairs)
     return headers
 
 
@@ -114,11 +101,11 @@ def _query(plan: Plan, sent: list[tuple[Location, Json]], after: Mapping[str, st
     paging = ((quote(name, safe=""), quote(value, safe="")) for name, value in after.items())
     pairs += [(name, value) for name, value in paging if name not in keys]
     whole = [text for location, value in sent for text in _whole_query(location, value)]
-    return "&".join(each for each in (joined([*pairs, *plan.shown.query]), *whole) if each)
+    return "&".join(part for part in (joined([*pairs, *plan.shown.query]), *whole) if part)
 
 
 def _whole_query(location: Location, value: Json) -> Iterator[str]:
-    """A query that is one argument (OpenAPI 3.2)."""
+    """Yield a query that is one argument (OpenAPI 3.2)."""
     if location.where == "querystring" and location.style.name == "json":
         yield quote(text_of(value), safe="")
     elif location.where == "querystring":
@@ -126,11 +113,7 @@ def _whole_query(location: Location, value: Json) -> Iterator[str]:
 
 
 def _checked_url(base_url: str, rest: str) -> httpx2.URL:
-    """Put a URL together, and make sure that it is where its base is.
-
-    Raises:
-        ToolError: It is not, or it is too long.
-    """
+    """Join a URL, and refuse one that leads away from its base."""
     try:
         base, url = httpx2.URL(base_url), httpx2.URL(base_url + rest)
     except httpx2.InvalidURL:
@@ -141,5 +124,5 @@ def _checked_url(base_url: str, rest: str) -> httpx2.URL:
 
 
 def origin_of(url: httpx2.URL) -> tuple[str, str, int | None, bytes]:
-    """What must not change on the way: scheme, host, port, and who is named in the URL."""
+    """Return what must stay the same on the way: scheme, host, port, and the user in the URL."""
     return url.scheme, url.host, url.port, url.userinfo

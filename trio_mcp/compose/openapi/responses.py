@@ -13,7 +13,6 @@ import trio
 from attrs import frozen
 
 from trio_mcp.errors import ToolError
-from trio_mcp.wire.collector import collector_paused
 from trio_mcp.wire.exact import LongIntegers, RepeatedKey, exact
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
@@ -42,11 +41,10 @@ class Answer:
     """A response that was read.
 
     Attributes:
-        method: Of the request.
-        url: Of the request, without its query, which may hold a key.
+        method: The method of the request.
+        url: The URL of the request, without its query, which may hold a key.
         code: The status code.
-        headers: The headers.
-        body: The body; of that of an error, the beginning.
+        body: The body; of an error, only the beginning.
     """
 
     method: str
@@ -57,27 +55,23 @@ class Answer:
 
     @property
     def status(self) -> str:
-        """The status in digits and words."""
         return f"{self.code} {httpx2.codes.get_reason_phrase(self.code)}".strip()
 
     @property
     def media_type(self) -> str:
-        """The media type of the body, without parameters."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def text(self) -> str:
-        """The body as text, whatever is in it."""
         return self.body.decode(_charset(self.headers.get("content-type", "")), errors="replace")
 
     def json(self) -> Json:
-        """The JSON value of the body.
+        """Parse the body as JSON.
 
         Raises:
-            ValueError: It is none, or none that could be read without losing something.
+            ValueError: It is not JSON, or cannot be read without loss.
             TypeError: It is nested too deeply to be sent on.
         """
-        with collector_paused():  # which goes through a million empty lists again and again
-            value = orjson.loads(self.body)
+        value = orjson.loads(self.body)
         again = orjson.dumps([[[[value]]]])[4:-4]  # the envelope of a result has levels of its own
         try:
             return value if again == self.body else exact(self.body, again, value, _MOST_EXACT)
@@ -85,36 +79,32 @@ class Answer:
             raise ValueError("the value is not all that the text says") from lost
 
 
-async def read(response: httpx2.Response, most: int) -> Answer:
+async def read(response: httpx2.Response, limit: int) -> Answer:
     """Read a response that was opened as a stream, and close it.
 
-    Args:
-        response: The response.
-        most: The most bytes that are read, also of what is compressed.
-
     Raises:
-        ToolError: The body is larger, or compressed in a way that was not asked for. That of an
+        ToolError: The body is too large, or compressed in a way that was not asked for. That of an
             error is cut off instead.
     """
     request, is_error = response.request, response.status_code >= 400
-    most = min(most, _MOST_OF_ERROR) if is_error else most
+    limit = min(limit, _MOST_OF_ERROR) if is_error else limit
     try:
-        body = await _body(response, most)
+        body = await _body(response, limit)
     finally:
         with trio.move_on_after(_CLOSE_TIME, shield=True):  # its connection is used again
             await response.aclose()
     url = request.url.copy_with(query=None, fragment=None)
-    answer = Answer(request.method, url, response.status_code, response.headers, body[:most])
-    if len(body) > most and not is_error:
+    answer = Answer(request.method, url, response.status_code, response.headers, body[:limit])
+    if len(body) > limit and not is_error:
         raise ToolError(
-            f"The answer has more than {most:,} bytes ({answer.status}). Ask for less, "
+            f"The answer has more than {limit:,} bytes ({answer.status}). Ask for less, "
             "such as fewer items or fields."
         )
     return answer
 
 
-async def _body(response: httpx2.Response, most: int) -> bytes:
-    """Read a body, or a little more than `most` bytes of it."""
+async def _body(response: httpx2.Response, limit: int) -> bytes:
+    """Read a body; of one that is too large, at least one byte more than `limit`."""
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     unzip = None if coding in ("identity", "") else zlib.decompressobj(wbits=47)
     if unzip is not None and coding not in ("gzip", "x-gzip", "deflate"):
@@ -125,14 +115,14 @@ async def _body(response: httpx2.Response, most: int) -> bytes:
             # What is read at once may be ten thousand pieces. Shielded, as `break` would not do.
             await trio.lowlevel.cancel_shielded_checkpoint()
             # Few bytes can be many, so no more is unpacked than there is room for.
-            room = most + 1 - len(body)
+            room = limit + 1 - len(body)
             if room <= 0 or is_broken:
                 continue
             try:
                 body += piece[:room] if unzip is None else unzip.decompress(piece, room)
             except zlib.error:
                 is_broken = True
-            if is_broken or len(body) > most:
+            if is_broken or len(body) > limit:
                 # Not `break`: an exception from within is what ends httpx2's generators.
                 scope.cancel()
     if is_broken:
@@ -189,7 +179,7 @@ def _is_text(body: bytes) -> bool:
 
 
 def refusal_of(answer: Answer, label: str) -> str:
-    """What a model is told when a service refuses a request."""
+    """Return the text for a model whose request the service refused."""
     after = answer.headers.get("retry-after", "")
     when = f" (retry after {after[:40]})" if after else ""
     text = answer.text()[:_MOST_OF_ERROR] if answer.body and _is_text(answer.body) else ""
@@ -197,7 +187,7 @@ def refusal_of(answer: Answer, label: str) -> str:
 
 
 def next_link(headers: Mapping[str, str]) -> str | None:
-    """Where the next page is (RFC 8288); `None` if there is none."""
+    """Return the URL of the next page (RFC 8288); `None` if there is none."""
     for target, parameters in _LINK.findall(headers.get("link", "")[:8192]):
         rel = _REL.search(parameters)
         if rel is not None and "next" in rel[1].lower().split():

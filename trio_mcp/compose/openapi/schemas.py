@@ -1,9 +1,9 @@
 """The schemas of a document as JSON Schema, each complete in itself.
 
 OpenAPI 3.0 has a dialect of its own, 3.1 has JSON Schema, and real documents have a little of
-everything. So each keyword is taken only if its value is what JSON Schema wants there, and whatever
-else there is, is left out: a service checks its arguments itself, and a schema that asks for too
-little is better than none.
+everything. So a keyword is taken only if its value is what JSON Schema wants there, and anything
+else is left out: a service checks its arguments itself, and a schema that asks for too little is
+better than none.
 
 `oneOf` becomes `anyOf`. Without read-only fields, alternatives may fit the same value; which of
 them is meant is for the service to find out.
@@ -20,14 +20,14 @@ from attrs import Factory, define, field, frozen
 from trio_mcp.compose.openapi.document import MOST, Document, members
 from trio_mcp.compose.openapi.texts import free_name, plain_name, shortened
 from trio_mcp.errors import SchemaError
-from trio_mcp.registry.invalid import holds_many
-from trio_mcp.schema.engine import pattern_size
+from trio_mcp.schema.patterns import pattern_size
+from trio_mcp.threads import is_large
 from trio_mcp.wire.jsonrpc import Json
 
 Schema = dict[str, Json]
 
 _MOST_SCHEMAS: Final = MOST
-"""In one schema of a tool. Of what is beyond, nothing is said."""
+"""In one schema of a tool. Further ones allow anything."""
 _MOST_IN_ALL: Final = 1_000_000
 """In those of all tools: each takes about 60 µs and 1.4 KB."""
 _DEEPEST: Final = 40
@@ -46,18 +46,13 @@ def _is_count(value: Json) -> bool:
 
 
 def _are_texts(value: Json) -> bool:
-    if not isinstance(value, list) or len(value) > MOST:
-        return False
-    texts = all(isinstance(each, str) for each in value)
-    return texts and len(set(value)) == len(value)
+    is_short = isinstance(value, list) and len(value) <= MOST
+    return is_short and all(map(_is_text, value)) and len(set(value)) == len(value)
 
 
 def _is_type(value: Json) -> bool:
-    return value in _TYPES if isinstance(value, str) else bool(value) and _are_types(value)
-
-
-def _are_types(value: Json) -> bool:
-    return _are_texts(value) and set(value) <= _TYPES
+    kinds = [value] if isinstance(value, str) else value
+    return bool(kinds) and _are_texts(kinds) and _TYPES.issuperset(kinds)
 
 
 def _is_pattern(value: Json) -> bool:
@@ -78,7 +73,7 @@ def _is_switch(value: Json) -> bool:
 
 
 def _is_small(value: Json) -> bool:
-    return not holds_many(value)
+    return not is_large(value)
 
 
 _KEPT: Final[dict[str, Callable[[Json], bool]]] = {
@@ -108,7 +103,7 @@ _BY_NAME: Final = ("properties", "patternProperties", "dependentSchemas")
 
 @frozen
 class _Named:
-    """A schema of the document that has a name, and what it refers to itself."""
+    """A named schema of the document, and the references in it."""
 
     schema: Any
     references: tuple[str, ...]
@@ -121,8 +116,8 @@ class Schemas:
 
     Args:
         document: The document.
-        for_input: Whether they are for what is sent: then what is read only is left out, and
-            otherwise what is only written.
+        for_input: Whether they are for requests, and so without what is read only, or for answers,
+            without what is written only.
         longest_text: Characters of the longest description.
     """
 
@@ -135,22 +130,14 @@ class Schemas:
     _made: int = 0
 
     def make(self, node: Json) -> Conversion:
-        """Begin a schema, which may refer to others by name.
-
-        Raises:
-            SchemaError: They are too many by now.
-        """
+        """Convert a schema, which may refer to others; `SchemaError` if all are too many by now."""
         conversion = Conversion(self)
         conversion.schema = conversion.convert(node, 0)
         self._count(conversion.size)
         return conversion
 
     def complete(self, schema: Schema, references: Iterable[str]) -> Schema:
-        """Add what a schema refers to, and what that refers to, within bounds.
-
-        Raises:
-            SchemaError: They are too many by now.
-        """
+        """Add the schemas that one refers to, and those that they refer to, within bounds."""
         found: dict[str, Any] = {}
         waiting, room = list(dict.fromkeys(references)), _MOST_SCHEMAS
         while waiting:
@@ -175,14 +162,14 @@ class Schemas:
             )
 
     def hides(self, node: Json) -> bool:
-        """Whether a property is not for this direction."""
+        """Whether a property is left out in this direction."""
         hidden = "readOnly" if self._for_input else "writeOnly"
         if not isinstance(node, Mapping):
             return False
         return node.get(hidden) is True or self._document.resolve(node).get(hidden) is True
 
     def name_of(self, reference: str) -> str:
-        """What a schema is called among the definitions."""
+        """Return the name of a schema among the definitions."""
         if reference not in self._names:
             name = plain_name(reference.rpartition("/")[2], _LONGEST_NAME) or "schema"
             name = free_name(name, self._taken, reference, _LONGEST_NAME)
@@ -191,7 +178,6 @@ class Schemas:
         return self._names[reference]
 
     def described(self, text: Any) -> str:
-        """Shorten a description."""
         return shortened(text, self._longest_text)
 
     def leads_somewhere(self, reference: str) -> bool:
@@ -210,9 +196,9 @@ class Conversion:
     """One schema in the making.
 
     Attributes:
-        schema: What it has become.
-        references: What it refers to, in the document.
-        size: How many schemas there are in it.
+        schema: The result so far.
+        references: The references in it to schemas of the document.
+        size: The schemas in it.
     """
 
     _schemas: Schemas
@@ -221,7 +207,6 @@ class Conversion:
     size: int = 0
 
     def convert(self, node: Json, depth: int) -> Any:
-        """Convert a schema, at some depth within the whole."""
         self.size += 1
         if isinstance(node, bool):
             return node
@@ -259,16 +244,15 @@ class Conversion:
                 }
         for key, as_key in _LISTS.items():
             if isinstance(node.get(key), list) and node[key] and as_key not in made:
-                parts = [self.convert(each, depth) for each in node[key][:MOST] if self._has_room]
+                parts = [self.convert(part, depth) for part in node[key][:MOST] if self._has_room]
                 if parts:
-                    told = parts if key == "allOf" else self._discriminated(node, parts)
-                    made[as_key] = list(told)
+                    made[as_key] = parts if key == "allOf" else [*self._discriminated(node, parts)]
 
     def _discriminated(self, node: Mapping[str, Json], parts: list[Any]) -> Iterator[Any]:
-        """Say of each alternative what its discriminator is, where the document maps it."""
-        told = node.get("discriminator")
-        name = told.get("propertyName") if isinstance(told, Mapping) else None
-        mapping = told.get("mapping") if isinstance(told, Mapping) else None
+        """Add to each alternative its value of the discriminator, where the document maps it."""
+        found = node.get("discriminator")
+        discriminator = found if isinstance(found, Mapping) else {}
+        name, mapping = discriminator.get("propertyName"), discriminator.get("mapping")
         values: dict[str, list[str]] = {}
         for value, target in members(mapping):
             if isinstance(target, str):  # a name alone is that of a component
@@ -283,11 +267,11 @@ class Conversion:
                 yield {**part, "properties": {name: {"enum": meant}}, "required": [name]}
 
     def _hide(self, node: Mapping[str, Json], made: Schema) -> None:
-        """Want nothing that is not for this direction."""
+        """Require no property that is left out in this direction."""
         properties = node.get("properties")
         if "required" in made and isinstance(properties, Mapping):
             made["required"] = [
-                each for each in made["required"] if not self._schemas.hides(properties.get(each))
+                name for name in made["required"] if not self._schemas.hides(properties.get(name))
             ]
         if made.get("required") == []:
             del made["required"]

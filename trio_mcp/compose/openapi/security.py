@@ -1,6 +1,6 @@
 """Credentials, by the names that a document has for its security schemes.
 
-They are put on requests, and are nowhere else: not in a schema, an argument, an error or the log.
+They stand on requests and nowhere else: not in a schema, an argument, an error or the log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trio_mcp.extras import advice
 from trio_mcp.wire.jsonrpc import Json
 
 Credential = str | tuple[str, str] | httpx2.Auth
-"""A key or token; a user and a password, or a client's id and secret; or anything that gets in."""
+"""A key or token; a user and a password, or a client's id and secret; or anything for `auth=`."""
 
 _WANTED: Final = {
     "apiKey": "the key, a str",
@@ -38,7 +38,7 @@ _WANTED: Final = {
 
 @frozen
 class Shown:
-    """What an operation shows of who we are."""
+    """The credentials that a request shows."""
 
     headers: Mapping[str, str] = field(factory=dict, repr=False)
     query: tuple[Pair, ...] = field(default=(), repr=False)
@@ -47,12 +47,12 @@ class Shown:
 
 
 class Security:
-    """Who we are to a service.
+    """Credentials for the security schemes of a document.
 
     Args:
         document: The document.
         credentials: By the name of a scheme; or one for all requests.
-        base_url: What relative URLs of authorization servers start from.
+        base_url: The URL that relative URLs of authorization servers start from.
 
     Raises:
         ValueError: There is no such scheme, or it takes something else.
@@ -73,15 +73,15 @@ class Security:
         self._shown = {name: self._applied(name, each, base_url) for name, each in given.items()}
 
     def keys(self) -> Iterator[tuple[str, str]]:
-        """Names and places of the parameters that are keys, and so are not for a model to give."""
-        for each in self._schemes.values():
-            if each.get("type") == "apiKey":
-                yield str(each.get("name")).lower(), str(each.get("in"))
+        """Yield names and places of the parameters that are keys: a model does not give them."""
+        for scheme in self._schemes.values():
+            if scheme.get("type") == "apiKey":
+                yield str(scheme.get("name")).lower(), str(scheme.get("in"))
 
     def of(self, operation: Operation) -> Shown:
-        """What an operation shows: the first of its alternatives that we have all of.
+        """Return what an operation shows: its first alternative that all credentials are given for.
 
-        Where we have none, nothing is shown: the HTTP client may have its own ways.
+        Without one it shows nothing: the HTTP client may have its own ways.
         """
         if self._always is not None:
             return Shown(auth=self._always)
@@ -89,7 +89,7 @@ class Security:
         for alternative in wanted[:MOST] if isinstance(wanted, list) else ():
             if isinstance(alternative, Mapping) and alternative.keys() <= self._shown.keys():
                 parts = [self._shown[name] for name in alternative]
-                if parts and sum(each.auth is not None for each in parts) < 2:
+                if parts and sum(part.auth is not None for part in parts) < 2:
                     return _together(parts)
         return Shown()
 
@@ -137,15 +137,12 @@ def _key(scheme: Mapping[str, Json], key: str) -> Shown:
 
 
 def _together(parts: list[Shown]) -> Shown:
-    whole = Shown()
-    for each in parts:
-        whole = Shown(
-            {**whole.headers, **each.headers},
-            whole.query + each.query,
-            whole.cookies + each.cookies,
-            whole.auth or each.auth,
-        )
-    return whole
+    return Shown(
+        {name: value for part in parts for name, value in part.headers.items()},
+        tuple(pair for part in parts for pair in part.query),
+        tuple(pair for part in parts for pair in part.cookies),
+        next((part.auth for part in parts if part.auth is not None), None),
+    )
 
 
 # -- tokens ----------------------------------------------------------------------------------------
@@ -154,11 +151,7 @@ def _together(parts: list[Shown]) -> Shown:
 def _service_token(
     name: str, scheme: Mapping[str, Json], pair: tuple[str, str], base_url: str
 ) -> httpx2.Auth:
-    """What gets tokens by an id and a secret, where the document says.
-
-    Raises:
-        ValueError: It does not say where, or that is no URL for secrets.
-    """
+    """Make what gets tokens by an id and a secret, where the document says."""
     flows = scheme.get("flows")
     flow = flows.get("clientCredentials") if isinstance(flows, Mapping) else None
     flow = flow if isinstance(flow, Mapping) else {}
@@ -186,9 +179,9 @@ class ServiceToken(httpx2.Auth):
 
     Args:
         url: The token endpoint; or an OpenID provider's metadata, which name it.
-        client_id: Who we are there.
-        client_secret: Our password there.
-        scopes: What to ask for.
+        client_id: The client's id at the endpoint.
+        client_secret: Its password there.
+        scopes: The scopes to ask for.
         is_discovery: Whether `url` is of metadata.
     """
 
@@ -204,7 +197,7 @@ class ServiceToken(httpx2.Auth):
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send a request with a token, and once more with another if that one is refused."""
+        """Send a request with a token, and with a new one if that is refused."""
         token = await self._good(None)
         request.headers["Authorization"] = f"Bearer {token}"
         response = yield request
@@ -214,11 +207,7 @@ class ServiceToken(httpx2.Auth):
             yield request
 
     async def _good(self, refused: str | None) -> str:
-        """A token that holds, and is not the one that was refused.
-
-        Raises:
-            AuthorizationError: There is none.
-        """
+        """Return a token that is valid, and not the one that was refused."""
         async with self._lock:
             now = self._token
             if now is None or now.access_token == refused or not now.is_good(time.time()):

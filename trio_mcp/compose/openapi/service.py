@@ -1,8 +1,7 @@
-"""The service behind a document: requests to it, and what becomes of its answers.
+"""The service behind a document: requests to it, and its answers as results.
 
-Everything that a service can do is bounded: the time until its answer is there, the bytes of it,
-how often a request is sent again. Nothing leads a request, or a credential, to another host than
-the one that was meant.
+There are bounds for all that a service can do: the time until its answer is there, the bytes of it,
+how often a request is sent again. No request, and no credential, goes to another host.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from trio_mcp.compose.openapi.parameters import Pair
 from trio_mcp.compose.openapi.requests import Plan, build, origin_of
 from trio_mcp.compose.openapi.responses import NOTHING, Answer, contents_of, read, refusal_of
 from trio_mcp.errors import AuthorizationError, McpError, ResourceNotFound, ToolError
-from trio_mcp.registry.results import Prepared
+from trio_mcp.registry.results import ConvertedResult
 from trio_mcp.system.certificates import trusted
-from trio_mcp.wire.collector import collector_spared
+from trio_mcp.threads import in_thread, offload
 from trio_mcp.wire.errors import INTERNAL_ERROR
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.payloads import CallToolResult, ResourceLink, TextContent
@@ -43,8 +42,6 @@ _MOST_TRIES: Final = 3
 _MOST_REDIRECTS: Final = 5
 _LONGEST_WAIT: Final = 10.0
 """Seconds that a call waits at most when a service says that it has to."""
-_LONG: Final = 256 * 1024
-"""So many bytes of an answer are read as JSON at once."""
 _BUSY: Final = (429, 503)
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 
@@ -64,8 +61,8 @@ class Service:
     """Sends requests for tools and resources.
 
     Args:
-        client: The HTTP client, which its owner opens and closes; or what makes one, for as long
-            as a registry is open.
+        client: The HTTP client, which its owner opens and closes; or a function that makes one for
+            as long as a registry is open.
         timeout: Seconds until the whole of an answer must be there.
         most_bytes: The largest answer.
         pages: How pages are followed.
@@ -86,7 +83,7 @@ class Service:
 
     @asynccontextmanager
     async def opened(self, _: Any) -> AsyncIterator[None]:
-        """Keep a client for the length of the block: the lifespan of a registry."""
+        """Keep a client open during the block: the lifespan of a registry."""
         opened = self._of_this_run()
         async with opened.turn:
             if opened.client is None:
@@ -113,7 +110,6 @@ class Service:
             return opened
 
     async def call(self, plan: Plan, /, **arguments: Json) -> CallToolResult:
-        """Run a tool."""
         answer, more = await self._answer(plan, arguments)
         if 300 <= answer.code < 400:
             return _redirection(plan, answer)
@@ -126,21 +122,16 @@ class Service:
         if problem is not None:
             why = f"{plan.operation.label}: the answer is not what the document says: {problem}"
             return CallToolResult([TextContent(why), *content], is_error=True)
-        is_told = plan.check is not None or isinstance(value, dict | list)
-        structured = value if value is not NOTHING and is_told else None
+        is_shown = plan.check is not None or isinstance(value, dict | list)
+        structured = value if value is not NOTHING and is_shown else None
         result = CallToolResult(content, structured_content=structured)
         if plan.check is not None:
             return result
-        # It is JSON, so nobody needs to walk through it again.
-        return Prepared(result, result)  # type: ignore[return-value]
+        # It is JSON, so it need not be walked through again.
+        return ConvertedResult(result)  # type: ignore[return-value]
 
     async def read(self, plan: Plan, uri: str, arguments: dict[str, Json]) -> str | bytes:
-        """Read a resource.
-
-        Raises:
-            ResourceNotFound: The service has nothing there.
-            McpError: It did not answer, or refused.
-        """
+        """Read a resource, or raise `ResourceNotFound`, or `McpError` if the service refuses."""
         try:
             answer, _ = await self._answer(plan, arguments)
         except ToolError as error:
@@ -155,11 +146,7 @@ class Service:
     # -- requests ------------------------------------------------------------------------------
 
     async def _answer(self, plan: Plan, arguments: Mapping[str, Json]) -> tuple[Answer, list[Pair]]:
-        """Get an answer, with the pages that follow it, and what asks for the next one.
-
-        Raises:
-            ToolError: There was none.
-        """
+        """Return an answer with the pages that follow it, and the parameters of the next page."""
         try:
             with trio.fail_after(self._timeout):
                 return await self._paged(plan, arguments)
@@ -183,19 +170,19 @@ class Service:
             room -= len(answer.body)
             query = query if pages else request.url.query
             if pages and (room < 0 or answer.code != 200):
-                break  # what is there already is better than nothing; `after` leads on
+                break  # the pages so far are better than nothing; `after` leads on
             pages.append(answer)
             following = await _read(answer, self._pages.after)
             before, after = after, following or {}
             if after == before or request.method != "GET":
                 after = {}
-            if not after or len(pages) == self._pages.most:
+            if not after or len(pages) == self._pages.limit:
                 break
             if not await _read(answer, self._pages.has_items):
                 break
         whole = pages[0]
         if len(pages) > 1:
-            whole = await trio.to_thread.run_sync(self._pages.joined, pages, abandon_on_cancel=True)
+            whole = await in_thread(self._pages.joined, pages)
         return whole, list(changed(after, query.decode()))
 
     @property
@@ -206,16 +193,14 @@ class Service:
         return client
 
     async def _exchange(self, plan: Plan, request: httpx2.Request) -> Answer:
-        """Send a request, again where it may be, and follow redirects within the host."""
+        """Send a request, again if the service is busy, and follow redirects within the host."""
         tries, redirects = 1, 0
         while True:
             answer = await self._send(plan, request)
             if answer.code in _BUSY and tries < _MOST_TRIES and request.method in REPEATABLE:
                 wait = _wait(answer.headers.get("retry-after", ""))
-                if (
-                    wait is not None
-                    and trio.current_time() + wait < trio.current_effective_deadline()
-                ):
+                room = trio.current_effective_deadline() - trio.current_time()
+                if wait is not None and wait < room:
                     tries += 1
                     await trio.sleep(wait)
                     continue
@@ -237,7 +222,7 @@ class Service:
 
 
 def _target(request: httpx2.Request, answer: Answer) -> httpx2.URL | None:
-    """Where a redirect leads that may be followed: no other host may see what we show."""
+    """Return where a redirect leads if it may be followed: no other host may see credentials."""
     if answer.code not in _REDIRECTS or request.method not in ("GET", "HEAD"):
         return None
     try:
@@ -250,8 +235,8 @@ def _target(request: httpx2.Request, answer: Answer) -> httpx2.URL | None:
 def _redirection(plan: Plan, answer: Answer) -> CallToolResult:
     """What an operation that redirects elsewhere returns: a link, if it is meant to."""
     location = answer.headers.get("location", "")[:2000]
-    told = {each.upper() for each, _ in members(plan.operation.details.get("responses"))}
-    if answer.code == 304 or not location or not told & {str(answer.code), "3XX"}:
+    known = {code.upper() for code, _ in members(plan.operation.details.get("responses"))}
+    if answer.code == 304 or not location or not known & {str(answer.code), "3XX"}:
         where = f" to {location}, which is not followed" if location else ""
         raise ToolError(f"{plan.operation.label}: {answer.status}{where}")
     link = urljoin(str(answer.url), location)
@@ -259,7 +244,7 @@ def _redirection(plan: Plan, answer: Answer) -> CallToolResult:
 
 
 def _wait(after: str) -> float | None:
-    """Seconds that a service asks us to wait; `None` if it does not say, or too many."""
+    """Return the seconds that a service asks to wait; `None` if it does not say, or too many."""
     try:
         seconds = float(after)
     except ValueError:
@@ -271,37 +256,28 @@ def _wait(after: str) -> float | None:
 
 
 async def _read(answer: Answer, work: Callable[[Answer], T]) -> T:
-    """Look into an answer; in a thread if that may take long."""
-    if len(answer.body) <= _LONG:
-        return work(answer)
-
-    def aside() -> T:
-        with collector_spared():
-            return work(answer)
-
-    return await trio.to_thread.run_sync(aside, abandon_on_cancel=True)
+    """Parse an answer, in a thread if it is large."""
+    return await offload(lambda _: work(answer), answer.body)
 
 
 async def _problem(plan: Plan, value: Json) -> str | None:
-    """What is wrong with an answer, if somebody asks."""
+    """Return what is wrong with an answer that is to be checked."""
     if plan.check is None:
         return None
     if value is NOTHING:
         return "it is no JSON."
-    if plan.check.takes_long(value):
-        return await trio.to_thread.run_sync(plan.check, value, abandon_on_cancel=True)
-    return plan.check(value)
+    return await offload(plan.check, value)
 
 
 def _more(plan: Plan, pairs: list[Pair]) -> str:
-    """How to get the next page, in the names of the arguments."""
+    """Say how to get the next page, in the names of the arguments."""
     names = {
         location.name: name
         for name, location in plan.arguments.locations.items()
         if location.where == "query"
     }
-    told = [f"{names[name]}={value}" for name, value in pairs if name in names]
-    return "There are more results" + (f": call again with {', '.join(told)}." if told else ".")
+    known = [f"{names[name]}={value}" for name, value in pairs if name in names]
+    return "There are more results" + (f": call again with {', '.join(known)}." if known else ".")
 
 
 def make_client(headers: Mapping[str, str]) -> httpx2.AsyncClient:

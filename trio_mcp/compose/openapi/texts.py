@@ -23,7 +23,7 @@ def plain_name(text: str, longest: int) -> str:
 
 
 def free_name(name: str, taken: Container[str], seed: str, longest: int) -> str:
-    """Return a name that nobody has: itself, or with a digest of what is named."""
+    """Return an unused name: itself, or with a digest of what is named."""
     if name not in taken:
         return name
     marked = f"{name[: longest - _DIGEST - 1]}_{digest(seed)}"
@@ -31,7 +31,7 @@ def free_name(name: str, taken: Container[str], seed: str, longest: int) -> str:
 
 
 def digest(text: str) -> str:
-    """A few characters that stand for a text, the same ones each time."""
+    """Return a few characters that stand for a text."""
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_DIGEST]
 
 
@@ -42,7 +42,7 @@ def shortened(text: Any, longest: int) -> str:
     plain = _SPACE.sub(" ", text[:_MOST_READ].encode(errors="replace").decode()).strip()
     if len(plain) <= longest:
         return plain
-    ends = [each.end() for each in _END.finditer(plain, 0, longest + 1)]
+    ends = [found.end() for found in _END.finditer(plain, 0, longest + 1)]
     if ends and ends[-1] * 3 > longest:
         return plain[: ends[-1]]
     return plain[: longest - 1].rpartition(" ")[0][: longest - 1].rstrip(",;:") + "…"

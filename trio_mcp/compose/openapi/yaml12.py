@@ -1,7 +1,7 @@
-"""YAML as the JSON that it stands for, however hostile it is.
+"""YAML as the JSON that it stands for, safe against hostile documents.
 
-It is built from PyYAML's events: its own loaders go down into what is nested by recursion, and the
-one in C overruns the stack. Plain words are read as YAML 1.2 has them: `no` and `2024-01-31` are
+It is built from PyYAML's events: PyYAML's own loaders follow nesting by recursion, and the one in C
+overruns the stack. Plain words are read as YAML 1.2 has them: `no` and `2024-01-31` are
 texts, and keys are texts always. Aliases are shared, so a value may hold itself.
 """
 
@@ -30,16 +30,11 @@ _MERGE: Final = "<<"
 
 
 class YamlError(ValueError):
-    """It is no YAML, or none that JSON has a counterpart for. The text says where."""
+    """It is not YAML, or JSON has nothing for it. The text says where."""
 
 
 def load(data: bytes) -> Json:
-    """Read the first document of a stream.
-
-    Raises:
-        YamlError: It cannot be read.
-        ModuleNotFoundError: PyYAML is not installed.
-    """
+    """Read the first document of a stream. Without PyYAML, this raises `ModuleNotFoundError`."""
     import yaml
 
     builder = _Builder()
@@ -55,7 +50,7 @@ def load(data: bytes) -> Json:
 
 
 class _Builder:
-    """Puts events together."""
+    """Builds a value of events."""
 
     def __init__(self) -> None:
         self.root: Json = None
@@ -108,13 +103,13 @@ class _Builder:
             if key != _MERGE:
                 container[key] = value
                 return
-            for each in value if isinstance(value, list) else [value]:
-                for name, member in list(each.items()) if isinstance(each, Mapping) else ():
+            for mapping in value if isinstance(value, list) else [value]:
+                for name, member in list(mapping.items()) if isinstance(mapping, Mapping) else ():
                     container.setdefault(name, member)
 
 
 def _scalar(event: Any) -> Json:
-    """What a word stands for: a text if it is quoted or says so, or looks like nothing else."""
+    """Return the value of a word: a text if it is quoted or looks like nothing else."""
     text: str = event.value
     if not event.implicit[0]:
         return text

@@ -8,11 +8,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-import trio
 from attrs import field, frozen
 
-from trio_mcp import CallResult, Client, ClientExtension, converted
+from trio_mcp import CallResult, Client
 from trio_mcp.errors import InvalidPage, ToolDisabled
+from trio_mcp.extending import ClientExtension, offload
 from trio_mcp.extensions.apps.page import (
     CSP,
     MIME_TYPE,
@@ -50,7 +50,7 @@ class RemotePage:
     @property
     def allow(self) -> str:
         """The `allow` attribute of its frame, if the user agrees."""
-        return "; ".join(PERMISSIONS[each] for each in sorted(self.permissions))
+        return "; ".join(PERMISSIONS[permission] for permission in sorted(self.permissions))
 
 
 @public_in("trio_mcp.extensions.apps")
@@ -90,10 +90,10 @@ class AppsClient(ClientExtension):
         """
         found = _ui_in(_meta_of(client, tool)).get("visibility", ["model", "app"])
         named = found if isinstance(found, list) else []
-        return frozenset(each for each in ("model", "app") if each in named)
+        return frozenset(audience for audience in ("model", "app") if audience in named)
 
     def for_model(self, client: Client) -> list[str]:
-        """Return the tools that the model may be told of. The others are for pages only."""
+        """Return the tools that the model may see. The others are for pages only."""
         return [tool for tool in client.tools if "model" in self.visible_to(client, tool)]
 
     async def call(
@@ -112,30 +112,28 @@ class AppsClient(ClientExtension):
     async def read(self, client: Client, uri: str) -> RemotePage:
         """Read a page and check it.
 
-        Args:
-            client: The connection.
-            uri: Where it is, as `page_of` says.
-
         Raises:
-            InvalidPage: What the server sent is no page, or wants what no page may have.
+            InvalidPage: What the server sent is no page, or asks for what no page may have.
             ClientError: As for `Client.request`.
         """
         if not uri.startswith(SCHEME):
             raise InvalidPage(f"{uri:.200}: the URI of a page begins with {SCHEME}")
         result = await client.request("resources/read", {"uri": uri})
         try:
-            html, meta = await trio.to_thread.run_sync(
-                _content_in, result, uri, abandon_on_cancel=True
-            )
-            # What the page itself says counts; otherwise, what the list says of it.
+            html, meta = await offload(_content_in, result, uri)
+            # What the page itself says counts, and otherwise what the list says of it.
             wants = _ui_in(meta) or await self._listed(client, uri)
-            return await converted(partial(_page, uri, html), wants)
+            return await offload(partial(_page, uri, html), wants)
         except ValueError as error:
             raise InvalidPage(f"{uri:.200}: {error}") from None
 
     async def _listed(self, client: Client, uri: str) -> Mapping[str, Any]:
         listed = await client.list_all("resources/list", "resources")
-        found = (each for each in listed if isinstance(each, dict) and each.get("uri") == uri)
+        found = (
+            resource
+            for resource in listed
+            if isinstance(resource, dict) and resource.get("uri") == uri
+        )
         return _ui_in(next(found, {}).get("_meta"))
 
 
@@ -151,18 +149,18 @@ def _ui_in(meta: Any) -> Mapping[str, Any]:
 
 def _content_in(result: Mapping[str, Any], uri: str) -> tuple[str, Any]:
     contents = result.get("contents")
-    for each in contents if isinstance(contents, list) else ():
-        if not isinstance(each, dict) or each.get("uri") != uri:
+    for content in contents if isinstance(contents, list) else ():
+        if not isinstance(content, dict) or content.get("uri") != uri:
             continue
-        if str(each.get("mimeType")).replace(" ", "").lower() != MIME_TYPE:
-            raise ValueError(f"its type is {each.get('mimeType')!r:.100}, not {MIME_TYPE}")
-        html = each.get("text")
-        if isinstance(each.get("blob"), str):
-            html = base64.b64decode(each["blob"], validate=True).decode()
+        if str(content.get("mimeType")).replace(" ", "").lower() != MIME_TYPE:
+            raise ValueError(f"its type is {content.get('mimeType')!r:.100}, not {MIME_TYPE}")
+        html = content.get("text")
+        if isinstance(content.get("blob"), str):
+            html = base64.b64decode(content["blob"], validate=True).decode()
         if not isinstance(html, str):
             raise ValueError("it is empty")
         check_html(html)
-        return html, each.get("_meta")
+        return html, content.get("_meta")
     raise ValueError("the server sent something else")
 
 
@@ -176,13 +174,15 @@ def _page(uri: str, html: str, wants: Mapping[str, Any]) -> RemotePage:
         origins = csp.get(theirs, [])
         if not isinstance(origins, list):
             raise ValueError(f"{theirs} must be a list")
-        reach[ours] = tuple(check_origin(each) for each in origins)
+        reach[ours] = tuple(check_origin(origin) for origin in origins)
     domain, border = wants.get("domain"), wants.get("prefersBorder")
     return RemotePage(
         uri=uri,
         html=html,
         csp=reach,
-        permissions=frozenset(each for each in PERMISSIONS if each in permissions),
+        permissions=frozenset(
+            permission for permission in PERMISSIONS if permission in permissions
+        ),
         domain=domain if isinstance(domain, str) else None,
         prefers_border=border if isinstance(border, bool) else None,
     )

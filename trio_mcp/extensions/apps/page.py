@@ -1,4 +1,4 @@
-"""What a page is, and what it may do, for those who serve pages and those who show them."""
+"""What a page is and what it may do, for servers and for hosts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check_origin(origin: Any) -> str:
     """Return an origin that may stand in a content security policy.
 
     Raises:
-        ValueError: It may not: with anything more in it, it could allow what nobody has meant.
+        ValueError: It may not: with anything more in it, it could allow more than was meant.
 
     Example:
         >>> check_origin("https://*.example.com")
@@ -61,11 +61,7 @@ def check_origin(origin: Any) -> str:
 
 
 def check_html(html: str) -> None:
-    """Make sure that something is a page.
-
-    Raises:
-        ValueError: It is not one, or is too large.
-    """
+    """Refuse what is no page, or too large, with a `ValueError`."""
     if len(html) > LARGEST or len(html.encode()) > LARGEST:
         raise ValueError(f"a page has {LARGEST >> 20} MiB at most")
     if not _DOCUMENT.match(html):
@@ -73,11 +69,7 @@ def check_html(html: str) -> None:
 
 
 def policy_of(csp: Mapping[str, tuple[str, ...]]) -> str:
-    """Write the content security policy of a page.
-
-    Args:
-        csp: What it may reach, by our names.
-    """
+    """Write the content security policy of a page."""
     resources = csp.get("resources", ())
 
     def directive(name: str, *allowed: str) -> str:

@@ -10,18 +10,11 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Final, Literal
 
-import trio
 from attrs import field, frozen
 
-from trio_mcp import (
-    ExtensionRequest,
-    McpError,
-    Registry,
-    SchemaError,
-    ServerExtension,
-    TextResourceContents,
-)
+from trio_mcp import McpError, Registry, SchemaError, TextResourceContents
 from trio_mcp.checks import is_a, is_function
+from trio_mcp.extending import ExtensionRequest, ServerExtension
 from trio_mcp.extensions.apps.page import (
     CSP,
     LARGEST,
@@ -33,6 +26,7 @@ from trio_mcp.extensions.apps.page import (
     check_origin,
 )
 from trio_mcp.public import public_in
+from trio_mcp.threads import in_thread
 
 _INVALID_PARAMS: Final = -32602
 
@@ -43,10 +37,10 @@ _NONE: Final = object()
 
 
 def _is_list_of(known: Collection[str], values: Any) -> bool:
-    """Whether a value is a list of names that are known, which a single text is not."""
+    """Whether a value is a list of known names; a single text is not."""
     if isinstance(values, str) or not isinstance(values, Collection):
         return False
-    return all(isinstance(each, str) and each in known for each in values)
+    return all(isinstance(value, str) and value in known for value in values)
 
 
 @public_in("trio_mcp.extensions.apps")
@@ -78,7 +72,7 @@ class Csp:
             if isinstance(origins, str) or not isinstance(origins, Collection):
                 raise ValueError(f"{ours} must be a list, even of one origin")
             if origins:
-                found[theirs] = [check_origin(each) for each in origins]
+                found[theirs] = [check_origin(origin) for origin in origins]
         return found
 
 
@@ -89,7 +83,7 @@ class Page:
 
     Args:
         uri: Its URI, which begins with `ui://`.
-        html: The whole page, or the file where it is, which is read anew each time.
+        html: The whole page, or the file where it is, which is read again each time.
         name: Its name, for programs; by default, the end of its URI.
         title: Its name, for people.
         description: What it shows.
@@ -139,7 +133,7 @@ class Page:
             raise ValueError(f"permissions must be a list of {', '.join(PERMISSIONS)}")
         ui: dict[str, Any] = {
             "csp": self.csp.wire(),
-            "permissions": {each: {} for each in self.permissions},
+            "permissions": {permission: {} for permission in self.permissions},
             "domain": self.domain,
             "prefersBorder": self.prefers_border,
         }
@@ -209,7 +203,6 @@ class Apps(ServerExtension):
         page.load()
 
     def added_to(self, registry: Registry) -> None:
-        """Register the pages as resources."""
         for page in self._pages.values():
             registry.add_resource(
                 page.uri,
@@ -223,7 +216,6 @@ class Apps(ServerExtension):
             )
 
     def check_option(self, kind: str, name: str, value: Any) -> App:
-        """Check what a tool says of its page."""
         if kind != "tool" or not isinstance(value, App):
             raise ValueError(f"a tool has an App, as in App('ui://…'), not {value!r:.100}")
         if value.page is not None and value.page not in self._pages:
@@ -234,37 +226,33 @@ class Apps(ServerExtension):
         return value
 
     def meta_of(self, kind: str, name: str, option: App) -> Mapping[str, Any]:
-        """Name the page, and who may call the tool."""
         page = {} if option.page is None else {"resourceUri": option.page}
         return {"ui": {**page, "visibility": list(option.visible_to)}}
 
     async def around(self, request: ExtensionRequest, proceed: Any) -> Mapping[str, Any]:
-        """Have clients that show no pages get a text in place of one."""
+        """Give clients that show no pages a text instead, and refuse tools that are for pages."""
         app = request.option
-        if app is None or shows_pages(request.settings):
-            result: dict[str, Any] = await proceed()
-            return result
-        if "model" not in app.visible_to:
+        is_replaced = app is not None and not _shows_pages(request.settings)
+        if is_replaced and "model" not in app.visible_to:
             why = f"Tool {request.params['name']} is for pages, and this client shows none"
             raise McpError(_INVALID_PARAMS, why)
-        result = await proceed()
-        if app.text is not None and (structured := _structured(result)) is not _NONE:
+        result: dict[str, Any] = await proceed()
+        if (
+            is_replaced
+            and app.text is not None
+            and (structured := _structured(result)) is not _NONE
+        ):
             result = {**result, "content": [{"type": "text", "text": app.text(structured)}]}
         return result
 
 
-def shows_pages(settings: Mapping[str, Any] | None) -> bool:
-    """Whether a client that declares this shows pages.
-
-    Args:
-        settings: What it declares of the extension; `None` if it does not have it.
-    """
+def _shows_pages(settings: Mapping[str, Any] | None) -> bool:
     types = (settings or {}).get("mimeTypes")
     return isinstance(types, list) and MIME_TYPE in types
 
 
 def _structured(result: Mapping[str, Any]) -> Any:
-    """The structured content, which old revisions have as text only; `_NONE` if there is none."""
+    """Return the structured content, in old revisions from its text; `_NONE` if there is none."""
     if result.get("isError") or result.get("resultType", "complete") != "complete":
         return _NONE  # it has failed, or is not the tool's: a task, say
     if "structuredContent" in result:
@@ -277,5 +265,5 @@ def _structured(result: Mapping[str, Any]) -> Any:
 
 
 async def _read(page: Page) -> list[TextResourceContents]:
-    html = await trio.to_thread.run_sync(page.load, abandon_on_cancel=True)
+    html = await in_thread(page.load)
     return [TextResourceContents(page.uri, html, mime_type=MIME_TYPE, meta=page.meta() or None)]

@@ -1,4 +1,4 @@
-"""All skills that a server has at some moment, as they are sent."""
+"""All skills of a server at some moment, as they are sent."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ from typing import Any, Final
 from attrs import Factory, field, frozen
 
 from trio_mcp import McpError
-from trio_mcp.extensions.skills.format import (
-    DYNAMIC,
-    SKILL_FILE,
-    uri_of,
-)
+from trio_mcp.extensions.skills.format import DYNAMIC, SKILL_FILE, uri_of
 from trio_mcp.extensions.skills.sources import DynamicSkill, File, Found
 
 INVALID_PARAMS: Final = -32602
@@ -54,33 +50,33 @@ class Catalogue:
 
 
 def catalogue_of(found: Iterable[Found], dynamic: Iterable[DynamicSkill]) -> Catalogue:
-    """Put together what the sources have. It may take long: use a thread."""
+    """Make the catalogue of what the sources have. It may take long: use a thread."""
     files: dict[str, File] = {}
     directories: set[str] = set()
     problems: dict[str, str] = {}
-    for each in found:
-        problems |= each.problems | dict.fromkeys(files.keys() & each.files.keys(), _TWICE)
-        files |= each.files
-        directories |= each.directories
+    for source in found:
+        problems |= source.problems | dict.fromkeys(files.keys() & source.files.keys(), _TWICE)
+        files |= source.files
+        directories |= source.directories
     made = _fit(dynamic, problems)
     members = _members(files)
     for path in made:
         if any(_is_in(path, skill) or _is_in(skill, path) for skill in members):
             problems[path] = "it shares a directory with a skill that has files of its own"
-    served = {each for each in members if not _is_spoilt(each, problems)}
-    unfit = {f"{each}/{SKILL_FILE}" for each in served}
+    served = {skill for skill in members if not _is_spoilt(skill, problems)}
+    unfit = {f"{skill}/{SKILL_FILE}" for skill in served}
     unfit = {path for path in unfit if files[path].problem is not None}
     problems |= {path: files[path].problem or "" for path in unfit}
     # A SKILL.md that makes no skill may be an example in one that is around it.
-    good = {each for each in served if f"{each}/{SKILL_FILE}" not in unfit}
-    kept = {path: files[path] for each in sorted(good) for path in members[each]}
+    good = {skill for skill in served if f"{skill}/{SKILL_FILE}" not in unfit}
+    kept = {path: files[path] for skill in sorted(good) for path in members[skill]}
     made = {path: each for path, each in made.items() if path not in problems}
     entries = [
-        _entry(each, kept[f"{each}/{SKILL_FILE}"].frontmatter, members[each], files)
-        for each in good
+        _entry(skill, kept[f"{skill}/{SKILL_FILE}"].frontmatter, members[skill], files)
+        for skill in good
     ]
     entries += [_entry(path, each.frontmatter, None, files) for path, each in made.items()]
-    skills = {each["uri"]: each for each in sorted(entries, key=lambda each: each["uri"])}
+    skills = {entry["uri"]: entry for entry in sorted(entries, key=lambda entry: entry["uri"])}
     empty = (path for path in directories if good.intersection(_and_above(path)))
     return Catalogue(
         skills=skills,
@@ -94,19 +90,19 @@ def catalogue_of(found: Iterable[Found], dynamic: Iterable[DynamicSkill]) -> Cat
 
 def _fit(dynamic: Iterable[DynamicSkill], problems: dict[str, str]) -> dict[str, DynamicSkill]:
     made: dict[str, DynamicSkill] = {}
-    for each in dynamic:
+    for skill in dynamic:
         try:
-            each.check()
-            if any(_is_in(each.path, path) or _is_in(path, each.path) for path in made):
+            skill.check()
+            if any(_is_in(skill.path, path) or _is_in(path, skill.path) for path in made):
                 raise ValueError(_TWICE)
-            made[each.path] = each
+            made[skill.path] = skill
         except (ValueError, TypeError) as error:
-            problems[each.path] = str(error)
+            problems[skill.path] = str(error)
     return made
 
 
 def _members(files: Mapping[str, File]) -> dict[str, list[str]]:
-    """By the path of each skill, the paths of its files, those of nested skills among them."""
+    """Return by the path of each skill the paths of its files, with those of nested skills."""
     members: dict[str, list[str]] = {
         _above(path): [] for path in files if path.endswith(f"/{SKILL_FILE}")
     }
@@ -124,8 +120,8 @@ def _entry(
         DYNAMIC
         if members is None
         else [
-            {"uri": uri_of(each), "digest": files[each].digest, "size": files[each].size}
-            for each in members
+            {"uri": uri_of(member), "digest": files[member].digest, "size": files[member].size}
+            for member in members
         ]
     )
     uri = uri_of(f"{path}/{SKILL_FILE}")
@@ -137,7 +133,7 @@ def _above(path: str) -> str:
 
 
 def _and_above(path: str) -> Iterator[str]:
-    """A path, and those of the directories that it is in."""
+    """Yield a path, and those of the directories that it is in."""
     while path:
         yield path
         path = _above(path)
@@ -148,7 +144,7 @@ def _is_in(path: str, directory: str) -> bool:
 
 
 def _is_spoilt(skill: str, problems: Mapping[str, str]) -> bool:
-    """Whether something is wrong with a skill, in it, or with what it is in."""
+    """Whether there is a problem with a skill, or inside it, or with what it is in."""
     return any(not path or _is_in(path, skill) or _is_in(skill, path) for path in problems)
 
 
@@ -156,13 +152,8 @@ def _is_spoilt(skill: str, problems: Mapping[str, str]) -> bool:
 
 
 def directories_of(files: Mapping[str, File | None], more: Iterable[str]) -> dict[str, list[Item]]:
-    """Say what is in each directory.
-
-    Args:
-        files: By their paths; `None` for one of which nothing is known.
-        more: Further directories.
-    """
-    inner = {each for path in (*map(_above, files), *more) for each in _and_above(path)}
+    """List each directory by its path. A file that is `None` has no description."""
+    inner = {folder for path in (*map(_above, files), *more) for folder in _and_above(path)}
     children: dict[str, list[Item]] = defaultdict(list, {path: [] for path in inner})
     wires = {path: _directory_wire(path) for path in inner}
     wires |= {path: file_wire(path, file) for path, file in files.items()}
@@ -176,7 +167,6 @@ def _directory_wire(path: str) -> Wire:
 
 
 def file_wire(path: str, file: File | None) -> Wire:
-    """Describe a file as a resource."""
     wire: Wire = {"uri": uri_of(path), "name": path.rpartition("/")[2]}
     if file is not None:
         wire |= {"mimeType": file.mime_type, "size": file.size}
@@ -185,20 +175,16 @@ def file_wire(path: str, file: File | None) -> Wire:
     return wire
 
 
-def page(items: Sequence[Item], cursor: Any, most: int) -> tuple[list[Wire], Wire]:
-    """Return a page of a list, and how the result says that there are more.
-
-    Raises:
-        McpError: The cursor is not one of ours (`-32602`).
-    """
+def page(items: Sequence[Item], cursor: Any, limit: int) -> tuple[list[Wire], Wire]:
+    """Return a page and the members that say there are more; refuse unknown cursors (`-32602`)."""
     start = 0
     if cursor is not None:
         start = bisect_right(items, _key_in(cursor), key=lambda item: item.key)
     end, size = start, 0
-    while end < min(start + most, len(items)) and (end == start or size < _PAGE_BYTES):
+    while end < min(start + limit, len(items)) and (end == start or size < _PAGE_BYTES):
         size += items[end].size
         end += 1
-    wires = [each.wire for each in items[start:end]]
+    wires = [item.wire for item in items[start:end]]
     if end == len(items):
         return wires, {}
     return wires, {"nextCursor": base64.urlsafe_b64encode(items[end - 1].key.encode()).decode()}

@@ -10,22 +10,23 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
-import trio
 from attrs import define, field
 
-from trio_mcp import Client, ClientExtension, Method, converted
-from trio_mcp.errors import (
-    ClientError,
-    InvalidSkill,
-    NotConnected,
-    ProtocolError,
-    UnverifiedSkill,
-)
+from trio_mcp import Client
+from trio_mcp.errors import ClientError, InvalidSkill, NotConnected, ProtocolError, UnverifiedSkill
+from trio_mcp.extending import ClientExtension, Method, offload
 from trio_mcp.extensions.skills.entry import RemoteSkill, entry_of
-from trio_mcp.extensions.skills.format import IDENTIFIER, MOST_BYTES, digest_of
+from trio_mcp.extensions.skills.format import (
+    DIRECTORY_READ,
+    GET,
+    IDENTIFIER,
+    LIST,
+    MOST_BYTES,
+    digest_of,
+)
 from trio_mcp.extensions.skills.frontmatter import frontmatter_of, same
-from trio_mcp.extensions.skills.methods import DIRECTORY_READ, GET, LIST
 from trio_mcp.public import public_in
+from trio_mcp.threads import in_thread
 
 logger = logging.getLogger("trio_mcp.skills")
 
@@ -72,12 +73,10 @@ class SkillsClient(ClientExtension):
         self._client: Client | None = None
 
     def methods(self) -> Sequence[Method]:
-        """Return the three methods of the extension."""
         return (LIST, GET, DIRECTORY_READ)
 
     @asynccontextmanager
     async def lifespan(self, client: Client) -> AsyncIterator[None]:
-        """Keep the connection at hand."""
         self._client = client
         try:
             yield
@@ -91,7 +90,7 @@ class SkillsClient(ClientExtension):
         return self._client
 
     async def list(self) -> Sequence[RemoteSkill]:
-        """Ask for the skills that the server tells of. It may have more (`get`).
+        """Ask for the skills that the server lists. It may have more (`get`).
 
         One that cannot be loaded has a `problem`, which says why.
 
@@ -99,7 +98,7 @@ class SkillsClient(ClientExtension):
             ClientError: As for `Client.request`; `NotConnected` if the server has no skills.
         """
         listed = await self._connected.list_all(LIST.name, "skills")
-        return await converted(self._entries, listed)
+        return await offload(self._entries, listed)
 
     def _entries(self, listed: Sequence[Any]) -> Sequence[RemoteSkill]:
         found = []
@@ -123,7 +122,7 @@ class SkillsClient(ClientExtension):
             ClientError: As for `list`.
         """
         result = await self._connected.request(GET.name, {"uri": uri})
-        entry = await converted(partial(entry_of, self.origin), result.get("skill"))
+        entry = await offload(partial(entry_of, self.origin), result.get("skill"))
         if entry is None or entry.uri != uri:
             raise ProtocolError(f"{GET.name}: the result is not the entry of {uri}")
         return entry
@@ -151,18 +150,16 @@ class SkillsClient(ClientExtension):
         loaded = LoadedSkill(entry, self)
         data = await loaded.read(entry.uri)
         try:
-            await trio.to_thread.run_sync(
-                _check_frontmatter, data, entry.frontmatter, abandon_on_cancel=True
-            )
+            await in_thread(_check_frontmatter, data, entry.frontmatter)
         except ValueError as error:
             raise UnverifiedSkill(self.origin, entry.uri, str(error)) from None
         loaded.text = data.decode()
         return loaded
 
     async def read_directory(self, uri: str) -> Sequence[Mapping[str, Any]]:
-        """Ask what is in a directory just now.
+        """Ask for the files in a directory as it is now.
 
-        For a skill that is loaded, `LoadedSkill.entry.files` is what counts.
+        For a skill that is loaded, only the files in `LoadedSkill.entry.files` can be read.
 
         Args:
             uri: The directory, such as `skill://pdf-processing/templates`.
@@ -178,7 +175,7 @@ class SkillsClient(ClientExtension):
             raise ClientError(f"{self.origin} does not tell what is in directories")
         method = DIRECTORY_READ.name
         found = await client.list_all(method, "resources", params={"uri": uri}, fresh=True)
-        if not all(isinstance(each, dict) for each in found):
+        if not all(isinstance(resource, dict) for resource in found):
             raise ProtocolError(f"{method}: the result has no resources")
         return found
 
@@ -200,9 +197,7 @@ class SkillsClient(ClientExtension):
                 return data
         result = await self._connected.request("resources/read", {"uri": uri})
         try:
-            data, digest = await trio.to_thread.run_sync(
-                _data_in, result, uri, abandon_on_cancel=True
-            )
+            data, digest = await offload(_data_in, result, uri)
         except ValueError as error:
             raise UnverifiedSkill(self.origin, uri, str(error)) from None
         if len(data) > room:
@@ -228,11 +223,7 @@ class SkillsClient(ClientExtension):
 
 
 def _check_frontmatter(data: bytes, expected: Mapping[str, Any]) -> None:
-    """Make sure that a `SKILL.md` begins with what its entry says.
-
-    Raises:
-        ValueError: It does not.
-    """
+    """Refuse a `SKILL.md` that begins with something else than its entry says."""
     written = frontmatter_of(data)
     for key in sorted(written.keys() | expected.keys()):
         if not same(written.get(key, ...), expected.get(key, ...)):
@@ -241,8 +232,8 @@ def _check_frontmatter(data: bytes, expected: Mapping[str, Any]) -> None:
 
 def _data_in(result: dict[str, Any], uri: str) -> tuple[bytes, str]:
     contents = result.get("contents")
-    for each in contents if isinstance(contents, list) else ():
-        match each:
+    for content in contents if isinstance(contents, list) else ():
+        match content:
             case {"uri": str(found), "text": str(text)} if found == uri:
                 data = text.encode()
             case {"uri": str(found), "blob": str(blob)} if found == uri:
@@ -256,7 +247,7 @@ def _data_in(result: dict[str, Any], uri: str) -> tuple[bytes, str]:
 @public_in("trio_mcp.extensions.skills")
 @define
 class LoadedSkill:
-    """A skill that is being acted on. Only files in the entry that it was loaded from are read."""
+    """A skill that is in use. Only files in the entry that it was loaded from are read."""
 
     entry: RemoteSkill
     """What the user has approved."""

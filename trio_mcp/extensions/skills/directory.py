@@ -1,4 +1,4 @@
-"""Directories of skills: looking through them for changes, and reading what is in them."""
+"""Directories of skills: finding changes in them, and reading their files."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ _Signature = tuple[int, int, int, int]
 
 @frozen
 class _Seen:
-    """A file, as its directory shows it."""
-
     size: int
     signature: _Signature
 
@@ -33,14 +31,8 @@ class Directory:
     """A directory of skills, or of one skill. Everything here blocks.
 
     Links are not followed, neither when the directory is looked through nor when a file is opened:
-    each directory on the way is opened within the one before it. So nothing from outside gets in,
-    whatever is swapped for a link meanwhile.
-
-    Args:
-        root: The directory.
-
-    Raises:
-        ValueError: It is none.
+    each directory on the way is opened within the one before it. So no file from outside gets in,
+    even if something is replaced by a link meanwhile.
     """
 
     def __init__(self, root: str | Path) -> None:
@@ -63,7 +55,7 @@ class Directory:
         bad = tuple(found.problems)
         known: dict[str, tuple[_Signature, File]] = {}
         for path, seen in walk.seen.items():
-            if any(path.startswith(f"{each}/") for each in bad):
+            if any(path.startswith(f"{problem}/") for problem in bad):
                 continue  # it is not served, and need not be read
             before = self._known.get(path)
             if before is None or before[0] != seen.signature:
@@ -82,7 +74,7 @@ class Directory:
 
 @define
 class _Walk:
-    """A walk through a directory that only looks, and reads nothing."""
+    """A walk through a directory that lists files and reads none."""
 
     root: Path
     found: Found
@@ -157,17 +149,12 @@ class _Walk:
         return all(len(self._of_skill[skill]) <= MOST_FILES for skill in skills)
 
     def check_sizes(self) -> None:
-        """Check the limits of all skills."""
         for skill, files in self._of_skill.items():
             self.found.check_limits(skill, files)
 
 
 def _read_below(root: Path, names: list[str]) -> bytes:
-    """Read a file, through real directories only.
-
-    Raises:
-        OSError: It is not there, is no file, or is too large.
-    """
+    """Read a file through real directories only, or raise `OSError`; also if it is too large."""
     with closing(open_below(open_folder(root), names[:-1])) as folder:
         opened = folder.open_file(names[-1])
     with open(opened, "rb") as file:

@@ -1,4 +1,4 @@
-"""What a client holds of a skill: its entry, checked."""
+"""The entry of a skill, as a client holds it: checked."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class SkillFile:
 @public_in("trio_mcp.extensions.skills")
 @frozen(kw_only=True)
 class RemoteSkill:
-    """The entry of a skill. It is the server's word: nothing was read yet."""
+    """The entry of a skill, as the server gives it: no file was read yet."""
 
     origin: str
-    """The server, as `SkillsClient` was told. Only with it does a URI say which skill is meant."""
+    """The client's name for the server. Only with it does a URI say which skill is meant."""
     uri: str
     """The URI of its `SKILL.md`."""
     frontmatter: Mapping[str, Any] = field(repr=False)
@@ -69,14 +69,14 @@ class RemoteSkill:
 
     @property
     def fingerprint(self) -> str | None:
-        """Stands for the skill with all its files, as `files` has them.
+        """A digest of the skill with all its files, as `files` has them.
 
-        What a user has approved is this. If it is another one, ask again. `None` for a skill whose
-        files are made when they are read: approval of it cannot be kept.
+        Keep it when a user approves a skill, and ask again if it has changed. `None` for a skill
+        whose files are made when they are read: approval of it cannot be kept.
         """
         if self.files is None:
             return None
-        pairs = sorted((each.uri, each.digest) for each in self.files.values())
+        pairs = sorted((file.uri, file.digest) for file in self.files.values())
         text = json.dumps([self.origin, self.uri, pairs])
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -126,15 +126,15 @@ def _files_of(uri: str, frontmatter: Any, resources: Any) -> dict[str, SkillFile
         raise ValueError("its entry does not say what files it has")
     if len(resources) > MOST_FILES:
         raise ValueError(f"it has {len(resources)} files, more than {MOST_FILES}")
-    files = {each.uri: each for each in (_file_of(each) for each in resources)}
+    files = {file.uri: file for file in map(_file_of, resources)}
     if len(files) != len(resources):
         raise ValueError("its entry has a file twice")
     if uri not in files:
         raise ValueError(f"its entry does not have its {SKILL_FILE}")
-    stranger = next((each for each in files if not _is_inside(root, each)), None)
+    stranger = next((member for member in files if not _is_inside(root, member)), None)
     if stranger is not None:
         raise ValueError(f"its entry has a file that is not in its directory: {stranger:.200}")
-    if sum(each.size for each in files.values()) > MOST_BYTES:
+    if sum(file.size for file in files.values()) > MOST_BYTES:
         raise ValueError(f"its files have more than {MOST_BYTES >> 20} MiB")
     return files
 

@@ -1,4 +1,4 @@
-"""What a skill may be, to those who serve it and those who load it: names, URIs, limits."""
+"""What a skill may be, for servers and for clients: methods, names, URIs, limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
+from trio_mcp.extending import Method
+
 IDENTIFIER: Final = "io.modelcontextprotocol/skills"
+LIST: Final = Method(name="skills/list", repeatable=True)
+GET: Final = Method(name="skills/get", repeatable=True)
+DIRECTORY_READ: Final = Method(name="resources/directory/read", repeatable=True)
+
 SKILL_FILE: Final = "SKILL.md"
 DYNAMIC: Final = "dynamic"
 """In place of the list of a skill's files, where nothing can be said of them beforehand."""
@@ -25,7 +31,6 @@ _REQUIRED: Final = ("name", "description")
 
 
 def digest_of(data: bytes) -> str:
-    """Return the digest of a file, as entries have it."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
@@ -45,11 +50,7 @@ def path_of(uri: Any) -> str | None:
 
 
 def check_path(path: str) -> None:
-    """Make sure that a file or a directory can have a URI.
-
-    Raises:
-        ValueError: It cannot; the text says why.
-    """
+    """Refuse the path of a file or a directory that can have no URI, with a `ValueError`."""
     if not {"", ".", ".."}.isdisjoint(path.split("/")):
         raise ValueError('a path has names with "/" between them, without "." and ".."')
     try:
@@ -65,15 +66,12 @@ def check_path(path: str) -> None:
 def check_frontmatter(
     frontmatter: Mapping[str, Any], directory: str, *, strictly: bool = True
 ) -> None:
-    """Make sure that frontmatter is as the Agent Skills specification wants it.
+    """Refuse frontmatter that breaks the Agent Skills specification, with a `ValueError`.
 
     Args:
         frontmatter: The frontmatter.
         directory: The name of the skill's directory.
-        strictly: Whether to look at what a host can do without, too.
-
-    Raises:
-        ValueError: It is not; the text says what to do.
+        strictly: Whether to check fields, too, that a host can do without.
     """
     for field, longest in _LONGEST.items():
         text = frontmatter.get(field)

@@ -4,8 +4,8 @@ YAML has more than JSON, and its two versions differ on what a plain word is. He
 schema of YAML 1.2: `yes` and `2024-01-31` are texts, as they are written. What JSON has no place
 for is refused. Aliases are followed, as long as the whole stays small.
 
-Servers read what their authors wrote, clients what a stranger did. So whatever comes, the time and
-the memory that it takes are bounded.
+Servers read what their authors wrote, clients what a stranger did. So the time and the memory that
+it takes are bounded.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def frontmatter_of(data: bytes) -> dict[str, Any]:
 
 @cache
 def _yaml() -> tuple[Any, Any]:
-    """PyYAML, and a loader of its with the core schema. Only its nodes are used."""
+    """Return PyYAML, and a loader with the core schema. Only its nodes are used."""
     with needing("the frontmatter of skills", "skills"):
         import yaml
 
@@ -104,7 +104,7 @@ class _Reader:
         if kind == "map" and node.id == "mapping":
             return self._mapping_of(node, depth)
         if kind == "seq" and node.id == "sequence":
-            return [self.value_of(each, depth + 1) for each in node.value]
+            return [self.value_of(item, depth + 1) for item in node.value]
         if node.id != "scalar" or kind not in ("str", *_CORE):
             raise ValueError(f"JSON has nothing for {node.tag!r:.100}; write it as text, in quotes")
         return self._scalar_of(kind, node.value)

@@ -14,15 +14,13 @@ import trio
 from trio_mcp import (
     BlobResourceContents,
     Context,
-    ExtensionMethod,
-    ExtensionRequest,
     McpError,
     Registry,
     ResourceNotFound,
     SchemaError,
-    ServerExtension,
     TextResourceContents,
 )
+from trio_mcp.extending import ExtensionMethod, ExtensionRequest, ServerExtension
 from trio_mcp.extensions.skills.catalogue import (
     INVALID_PARAMS,
     Catalogue,
@@ -34,21 +32,20 @@ from trio_mcp.extensions.skills.catalogue import (
 )
 from trio_mcp.extensions.skills.directory import Directory
 from trio_mcp.extensions.skills.format import (
+    DIRECTORY_READ,
+    GET,
     IDENTIFIER,
+    LIST,
     SKILL_FILE,
     check_path,
     digest_of,
     path_of,
     uri_of,
 )
-from trio_mcp.extensions.skills.methods import DIRECTORY_READ, GET, LIST
-from trio_mcp.extensions.skills.sources import (
-    DynamicSkill,
-    File,
-    Skill,
-    mime_type_of,
-)
+from trio_mcp.extensions.skills.sources import DynamicSkill, File, Skill
 from trio_mcp.public import public_in
+from trio_mcp.system.media_types import guess_type
+from trio_mcp.threads import in_thread
 
 logger = logging.getLogger("trio_mcp.skills")
 
@@ -78,7 +75,7 @@ class Skills(ServerExtension):
         page_size: Skills, or files of a directory, in one page of a list. Pages that are large
             have fewer.
         cache_ttl: Seconds for which a client may keep an entry or a file without asking again.
-        cache_scope: Whether it may keep it for everybody or for one caller alone.
+        cache_scope: Whether it may keep it for all callers or for one alone.
         scopes: What a caller's access token must allow, where callers have one.
 
     Raises:
@@ -108,16 +105,21 @@ class Skills(ServerExtension):
             raise ValueError(f"page_size must be at least 1, not {page_size!r:.60}")
         if not (isinstance(check_every, int | float) and check_every >= 0):
             raise ValueError(f"check_every must be at least 0 seconds, not {check_every!r:.60}")
-        for each in sources:
-            if not isinstance(each, str | Path | Skill | DynamicSkill):
-                raise SchemaError(f"Skills come from a directory or a Skill, not from {each!r:.60}")
+        for source in sources:
+            if not isinstance(source, str | Path | Skill | DynamicSkill):
+                raise SchemaError(
+                    f"Skills come from a directory or a Skill, not from {source!r:.60}"
+                )
         try:
-            made = [Directory(each) if isinstance(each, str | Path) else each for each in sources]
+            made = [
+                Directory(source) if isinstance(source, str | Path) else source
+                for source in sources
+            ]
         except ValueError as error:
             raise SchemaError(f"Skills: {error}") from None
-        self._directories = [each for each in made if isinstance(each, Directory)]
-        self._dynamic = [each for each in made if isinstance(each, DynamicSkill)]
-        self._fixed = [each.scan() for each in made if isinstance(each, Skill)]
+        self._directories = [source for source in made if isinstance(source, Directory)]
+        self._dynamic = [source for source in made if isinstance(source, DynamicSkill)]
+        self._fixed = [source.scan() for source in made if isinstance(source, Skill)]
         self._check_every = check_every
         self._page_size = page_size
         self._caching: Any = {"cache_ttl": cache_ttl, "cache_scope": cache_scope}
@@ -129,19 +131,21 @@ class Skills(ServerExtension):
         problems = self._catalogue.problems
         fatal = [path for path in problems if not self._is_inside(path)]
         if fatal:
-            told = [f"{path or 'the directory'}: {problems[path]}" for path in fatal[:_MOST_TOLD]]
-            more = len(fatal) - len(told)
-            raise SchemaError("Skills: " + "; ".join(told) + (f"; and {more} more" if more else ""))
+            shown = [f"{path or 'the directory'}: {problems[path]}" for path in fatal[:_MOST_TOLD]]
+            more = len(fatal) - len(shown)
+            raise SchemaError(
+                "Skills: " + "; ".join(shown) + (f"; and {more} more" if more else "")
+            )
         self._log_problems({})
 
     # -- what is served -----------------------------------------------------------------------
 
     def _scan(self) -> Catalogue:
-        found = [*self._fixed, *(each.scan() for each in self._directories)]
+        found = [*self._fixed, *(directory.scan() for directory in self._directories)]
         return catalogue_of(found, self._dynamic)
 
     def _is_inside(self, path: str) -> bool:
-        """Whether something that makes no skill is served as a file of another one."""
+        """Whether a file that makes no skill is served as a part of another skill."""
         return path in self._catalogue.files
 
     def _log_problems(self, before: Mapping[str, str]) -> None:
@@ -150,7 +154,7 @@ class Skills(ServerExtension):
                 logger.warning("Skill %s is not served: %s", path, why)
 
     async def _current(self, changed: str | None = None) -> Catalogue:
-        """Return what there is now.
+        """Return the catalogue as it is now.
 
         Args:
             changed: A file that is known to have changed.
@@ -160,17 +164,17 @@ class Skills(ServerExtension):
             return self._catalogue
         async with self._lock:
             if changed is not None:
-                for each in self._directories:
-                    each.forget(changed)
+                for directory in self._directories:
+                    directory.forget(changed)
             elif self._checked >= asked or self._is_fresh(asked):
-                return self._catalogue  # somebody else has looked meanwhile
+                return self._catalogue  # another task has looked meanwhile
             began = time.monotonic()
             # Not abandoned when cancelled: two at once would undo what `forget` has done.
-            after = await trio.to_thread.run_sync(self._scan)
+            after = await in_thread(self._scan, abandon_on_cancel=False)
             before, self._catalogue, self._checked = self._catalogue, after, began
             self._log_problems(before.problems)
             for registry in self._registries:
-                self._tell(registry, before, after)
+                self._update(registry, before, after)
             return after
 
     def _is_fresh(self, now: float) -> bool:
@@ -179,7 +183,6 @@ class Skills(ServerExtension):
     # -- resources ----------------------------------------------------------------------------
 
     def added_to(self, registry: Registry) -> None:
-        """Register the files."""
         self._registries.append(registry)
         for uri in self._catalogue.skills:
             self._register(registry, uri, self._catalogue)
@@ -211,8 +214,8 @@ class Skills(ServerExtension):
             **self._caching,
         )
 
-    def _tell(self, registry: Registry, before: Catalogue, after: Catalogue) -> None:
-        """Have a registry offer what there is now, and tell of what has changed."""
+    def _update(self, registry: Registry, before: Catalogue, after: Catalogue) -> None:
+        """Have a registry offer the skills of another catalogue, and notify clients of changes."""
         for uri, entry in before.skills.items():
             if after.skills.get(uri) != entry:
                 registry.remove_resource(uri)
@@ -232,17 +235,17 @@ class Skills(ServerExtension):
         made = None if skill is None else await _make(skill, path)
         if made is None:
             raise ResourceNotFound(uri)
-        kind = mime_type_of(path)
+        kind, _ = guess_type(path)
         if isinstance(made, str):
             return [TextResourceContents(uri, made, mime_type=kind or "text/plain")]
         return [BlobResourceContents(uri, made, mime_type=kind or "application/octet-stream")]
 
     async def _contents(self, uri: str, path: str, file: File | None) -> Contents:
-        """Read a file. Nothing is sent that is not what its entry says just now."""
+        """Read a file, as its entry describes it now; otherwise it is not sent."""
         for _ in range(2):
             if file is None:
                 break
-            contents = await trio.to_thread.run_sync(_verified, uri, file, abandon_on_cancel=True)
+            contents = await in_thread(_verified, uri, file)
             if contents is not None:
                 return contents
             file = (await self._current(changed=path)).files.get(path)
@@ -253,7 +256,6 @@ class Skills(ServerExtension):
     # -- methods ------------------------------------------------------------------------------
 
     def methods(self) -> list[ExtensionMethod]:
-        """Return the three methods of the extension."""
         answers = {LIST: self._list, GET: self._get, DIRECTORY_READ: self._read_directory}
         return [
             # Clients need not declare anything: they look at what the server declares.
@@ -330,6 +332,6 @@ async def _make(skill: DynamicSkill, path: str) -> str | bytes | None:
 async def _directory(skill: DynamicSkill, path: str) -> list[Item] | None:
     names = {SKILL_FILE, *(await skill.list_files() if skill.list_files else ())}
     paths = [f"{skill.path}/{name}" for name in names]
-    for each in paths:
-        check_path(each)
+    for listed in paths:
+        check_path(listed)
     return directories_of(dict.fromkeys(paths), ()).get(path)

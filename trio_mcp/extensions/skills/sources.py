@@ -1,4 +1,4 @@
-"""What skills consist of, and those that are made in code."""
+"""The files of skills, and skills that are made in code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from mimetypes import MimeTypes
 from typing import Any, Final
 
 from attrs import define, evolve, field, frozen
@@ -22,16 +21,8 @@ from trio_mcp.extensions.skills.format import (
 )
 from trio_mcp.extensions.skills.frontmatter import frontmatter_of, same
 from trio_mcp.public import public_in
+from trio_mcp.system.media_types import guess_type
 
-_TYPES: Final = MimeTypes()  # Python's own table: the same on every machine
-for _type, _suffixes in {
-    "text/markdown": (".md", ".markdown"),
-    "application/yaml": (".yaml", ".yml"),
-    "application/toml": (".toml",),
-    "text/x-shellscript": (".sh", ".bash"),
-}.items():
-    for _suffix in _suffixes:
-        _TYPES.add_type(_type, _suffix)
 _BINARY: Final = ("image/", "audio/", "video/", "font/")
 
 
@@ -52,8 +43,8 @@ class File:
 
 
 def file_of(path: str, data: bytes, read: Callable[[], bytes]) -> File:
-    """Look at the contents of a file."""
-    guessed = mime_type_of(path)
+    """Describe a file; a `SKILL.md` with its frontmatter, or with what is wrong with it."""
+    guessed, _ = guess_type(path)
     is_text = not (guessed or "").startswith(_BINARY) and _is_utf8(data)
     kind = guessed or ("text/plain" if is_text else "application/octet-stream")
     file = File(digest_of(data), len(data), kind, is_text, read)
@@ -66,11 +57,6 @@ def file_of(path: str, data: bytes, read: Callable[[], bytes]) -> File:
     except ValueError as error:
         return evolve(file, problem=str(error))
     return evolve(file, frontmatter=frontmatter)
-
-
-def mime_type_of(path: str) -> str | None:
-    """Guess a media type from a name."""
-    return _TYPES.guess_type(path.replace(":", "_"))[0]
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -100,7 +86,6 @@ class Skill:
     files: Mapping[str, str | bytes] = field(repr=False, validator=is_a(Mapping))
 
     def scan(self) -> Found:
-        """Look at its files."""
         found = Found()
         for name, content in self.files.items():
             path = f"{self.path}/{name}"
@@ -123,7 +108,7 @@ class Skill:
 @public_in("trio_mcp.extensions.skills")
 @frozen
 class DynamicSkill:
-    """A skill whose files are made when they are read, so that nobody can say what is in them.
+    """A skill whose files are made when they are read, so that no entry can describe them.
 
     Hosts cannot verify such a skill, and many do not load it.
 
@@ -131,7 +116,7 @@ class DynamicSkill:
         path: As for `Skill`.
         description: What it is good for, and when to use it.
         read: Gets the path of a file within the skill, and returns what is in it, or `None` if
-            there is no such file. Of `SKILL.md`, it returns what comes after the frontmatter.
+            there is no such file. Of `SKILL.md`, it returns what follows the frontmatter.
         list_files: Returns the paths of the other files, for hosts that look into directories.
         more: Further fields of the frontmatter.
     """
@@ -146,7 +131,6 @@ class DynamicSkill:
 
     @property
     def frontmatter(self) -> dict[str, Any]:
-        """Its frontmatter."""
         name = self.path.rpartition("/")[2]
         return {"name": name, "description": self.description, **self.more}
 
@@ -169,7 +153,7 @@ class DynamicSkill:
 
 
 def _yaml(value: Any) -> str:
-    """JSON is YAML as well, but for some characters, which YAML takes for others."""
+    """Write YAML: as JSON, but for some characters which YAML takes for others."""
     text = json.dumps(value, ensure_ascii=False)
     return re.sub("[\x7f-\x9f\u2028\u2029\ufeff]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
@@ -184,8 +168,8 @@ class Found:
     """By path, what keeps the skills there from being served."""
 
     def check_limits(self, skill: str, files: Iterable[Any]) -> None:
-        """Note it if a skill has too many files, or too large ones."""
-        sizes = [each.size for each in files]
+        """Note a problem if a skill has too many files, or too large ones."""
+        sizes = [file.size for file in files]
         if len(sizes) > MOST_FILES:
             self.problems[skill] = f"it has more than {MOST_FILES} files; split it into several"
         elif sum(sizes) > MOST_BYTES:

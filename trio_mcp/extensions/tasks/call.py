@@ -1,4 +1,4 @@
-"""The call of a task, as it is kept: all that it takes to run it, in this process or another."""
+"""The call of a task, as it is kept: all that is needed to run it, in any process."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any, ClassVar, Final
 
 from attrs import frozen
 
-from trio_mcp import Authorization, ExtensionRequest, Implementation
-from trio_mcp.extensions.tasks.exact import Kept
+from trio_mcp import Implementation
+from trio_mcp.auth import Authorization
+from trio_mcp.extending import ExtensionRequest
 from trio_mcp.extensions.tasks.options import OnRestart, TaskOptions
+from trio_mcp.extensions.tasks.record import Kept
 
 _OF_ONE_ROUND: Final = ("inputResponses", "requestState")
 _OF_A_TOKEN: Final = ("subject", "client_id", "issuer", "expires_at", "key_thumbprint")
@@ -27,7 +29,7 @@ class KeptCall(Kept):
 
     @classmethod
     def of(cls, request: ExtensionRequest, options: TaskOptions) -> KeptCall:
-        """Keep what matters of a request. Access tokens are not among it."""
+        """Keep what is needed of a request, without the access token."""
         client, token = request.client, request.authorization
         kept: dict[str, Any] = {
             "method": request.method,
@@ -50,7 +52,7 @@ class KeptCall(Kept):
         )
 
     def again(self) -> ExtensionRequest:
-        """Make a request of it."""
+        """Make the request again."""
         kept = dict(self.request)
         if "client" in kept:
             kept["client"] = Implementation(**kept["client"])

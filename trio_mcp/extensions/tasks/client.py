@@ -1,4 +1,4 @@
-"""Tasks on the client's side: calls that are finished by them, and tasks that are found again."""
+"""Tasks on the client's side: following those of calls, and finding tasks by their ids."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any, Final
 
 import trio
 
-from trio_mcp import CallResult, Client, ClientExtension, McpError, Method, PendingCall, converted
+from trio_mcp import CallResult, Client, McpError
 from trio_mcp.errors import CannotReach, ClientError, ConnectionLost, HttpError, ProtocolError
+from trio_mcp.extending import ClientExtension, Method, PendingCall, offload
 from trio_mcp.extensions.tasks.info import TaskInfo
 from trio_mcp.extensions.tasks.options import CANCEL, CHANGED, FILTER, GET, TASKS, UPDATE
 from trio_mcp.public import public_in
 
 _LAST_WORD: Final = 5.0
-"""Seconds that it may take to tell the server that nobody waits for a task any more."""
+"""Seconds that it may take to cancel a task on the server."""
 
 _OUTAGE: Final = 60.0
 """Seconds for which a server over HTTP may be away, such as to be restarted."""
@@ -34,10 +35,10 @@ _starting: ContextVar[bool] = ContextVar("starting", default=False)
 class TasksClient(ClientExtension):
     """Has the server make tasks of calls that take long (SEP-2663). Make one for each connection.
 
-    `Client.call_tool` returns the final result, as ever: it asks how the task is doing as often as
-    the server wants, is woken by what the server tells, and has your `Handlers` answer what the
-    task asks. `tool_timeout` is for calls that are not tasks; a task takes as long as it takes,
-    unless the call has a `timeout`. If the call is cancelled, the task is.
+    `Client.call_tool` returns the final result, as ever: it polls the task as often as the server
+    wants, hears of its changes, and has your `Handlers` answer the task's questions. `tool_timeout`
+    is for calls that are not tasks; a task may take any time, unless the call has a `timeout`. If
+    the call is cancelled, the task is.
 
     While it is connected, this object finds tasks by their ids, such as after a restart.
 
@@ -68,16 +69,13 @@ class TasksClient(ClientExtension):
     # -- what it adds ----------------------------------------------------------------------------
 
     def methods(self) -> Sequence[Method]:
-        """Return the three methods of tasks."""
         return [GET, UPDATE, CANCEL]
 
     def notifications(self) -> Mapping[str, Callable[[dict[str, Any]], object]]:
-        """Hear of tasks."""
         return {CHANGED: self._hear}
 
     @asynccontextmanager
     async def lifespan(self, client: Client) -> AsyncIterator[None]:
-        """Find tasks as long as the connection lasts."""
         self._client = client
         try:
             yield
@@ -85,7 +83,6 @@ class TasksClient(ClientExtension):
             self._client = None
 
     async def finish(self, call: PendingCall, result: dict[str, Any]) -> dict[str, Any]:
-        """Follow a task to its end."""
         task = TaskInfo.from_wire(result)
         if self._on_created is not None:
             self._on_created(task.id, str(call.params.get("name")))
@@ -95,7 +92,7 @@ class TasksClient(ClientExtension):
         async def ask(questions: Mapping[str, Any]) -> dict[str, Any]:
             try:
                 return await call.answer(questions)
-            except Exception:  # the caller gets it, and nobody waits for the task any more
+            except Exception:  # the caller gets it, and the result is not wanted any more
                 await self._give_up(task.id)
                 raise
 
@@ -130,7 +127,7 @@ class TasksClient(ClientExtension):
             McpError: The server refused.
             ClientError: As for `Client.request`.
 
-        If cancelled, the server is told to stop, but there may be a task already.
+        If cancelled, so is the request, but there may be a task already.
         """
         params: dict[str, Any] = {"name": name, "arguments": dict(arguments or {})}
         if meta is not None:
@@ -145,7 +142,7 @@ class TasksClient(ClientExtension):
         return TaskInfo(id="", status="completed", outcome=wire)
 
     async def get(self, id: str) -> TaskInfo:
-        """Ask how a task is doing. It waits while a server over HTTP is away, for a minute at most.
+        """Return the state of a task. A server over HTTP may be away meanwhile, for up to a minute.
 
         Raises:
             McpError: There is no such task (`-32602`), or it has expired.
@@ -164,7 +161,7 @@ class TasksClient(ClientExtension):
                 return TaskInfo.from_wire(wire)
 
     async def wait(self, id: str) -> TaskInfo:
-        """Wait until a task has ended, as `result` does, and return what has become of it.
+        """Wait until a task has ended, as `result` does, and return its last state.
 
         Raises:
             McpError: There is no such task (`-32602`).
@@ -184,7 +181,7 @@ class TasksClient(ClientExtension):
         """
         task = await self.wait(id)
         try:
-            return await converted(CallResult.from_wire, task.final())
+            return await offload(CallResult.from_wire, task.final())
         except ValueError as error:
             raise ProtocolError(f"the result of task {id:.100} is not MCP: {error}") from None
 
@@ -225,16 +222,16 @@ class TasksClient(ClientExtension):
                     answers = await ask(fresh)
                     params: dict[str, Any] = {"taskId": task.id, "inputResponses": answers}
                     await client.request(UPDATE.name, params)
-                told = None if fresh else await listener.wait(task.poll_interval)
-                task = told or await self.get(task.id)
+                news = None if fresh else await listener.wait(task.poll_interval)
+                task = news or await self.get(task.id)
         return task
 
     async def _subscribe(self, stack: AsyncExitStack, id: str) -> None:
-        """Be woken by news of a task, if the server tells any."""
+        """Subscribe to a task, if the server has subscriptions."""
         mark = object()
         self._streams.add(mark)
         stack.callback(self._streams.discard, mark)
-        with suppress(McpError, ClientError):  # then there is none, and polling must do
+        with suppress(McpError, ClientError):  # without one, polling must do
             await stack.enter_async_context(self._connected().subscribe(extensions={FILTER: [id]}))
 
     @contextmanager
@@ -257,15 +254,13 @@ class TasksClient(ClientExtension):
                 listener.hear(task)
 
     async def _give_up(self, id: str) -> None:
-        """Tell the server that nobody waits any more, if it can be told."""
+        """Cancel a task, if the server can be reached."""
         with trio.move_on_after(_LAST_WORD, shield=True):
             with suppress(McpError, ClientError):
                 await self.cancel(id)
 
 
 class _Listener:
-    """Waits for news of a task."""
-
     def __init__(self) -> None:
         self._news: TaskInfo | None = None
         self._heard = trio.lowlevel.ParkingLot()
@@ -275,7 +270,7 @@ class _Listener:
         self._heard.unpark_all()
 
     async def wait(self, seconds: float) -> TaskInfo | None:
-        """Wait for news, but not too long."""
+        """Wait for news; return `None` when so many seconds have passed."""
         with trio.move_on_after(seconds):
             while self._news is None:
                 await self._heard.park()
@@ -284,7 +279,7 @@ class _Listener:
 
 
 def _reporter(call: PendingCall) -> Report | None:
-    """Have what a task says reported as progress: its number, and the text."""
+    """Make a function that reports a task's messages as progress, with their numbers."""
     on_progress = call.on_progress
     if on_progress is None:
         return None

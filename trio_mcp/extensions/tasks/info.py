@@ -19,7 +19,7 @@ _SHORTEST, _LONGEST = 0.05, 60.0
 @public_in("trio_mcp.extensions.tasks")
 @frozen(kw_only=True)
 class TaskInfo:
-    """How a task is doing."""
+    """The state of a task."""
 
     id: str
     status: str
@@ -59,7 +59,7 @@ class TaskInfo:
 
     @classmethod
     def from_wire(cls, wire: Any) -> TaskInfo:
-        """Read what a server tells of a task.
+        """Read a task, as a server sends it.
 
         Raises:
             ProtocolError: It is not one.

@@ -1,14 +1,14 @@
-"""Tasks in a store: what is written together, so that no crash can come in between.
+"""Tasks in a store: changes that belong together are one commit.
 
 | entry | what |
 |---|---|
 | `task/ID` | the record; there for as long as the task's time to live |
 | `call/ID` | the call, until the task has ended |
-| `queue/ID` | how often it was begun, until its end; due whenever nobody runs it |
+| `queue/ID` | how often it was begun, until its end; due whenever no process runs it |
 | `unfinished` | how many are in the queue |
 
-Whoever has claimed the entry in the queue runs the task. All that it writes depends on the version
-that it got then, so one that was thought dead, and was replaced, can do no harm.
+The process that has claimed the entry in the queue runs the task. All that it writes depends on the
+version that it got then, so one that was thought dead, and was replaced, can do no harm.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 
 from attrs import frozen
 
-from trio_mcp import converted
+from trio_mcp.extending import offload
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.record import Record
 from trio_mcp.store.changes import ABSENT, Add, Change, Check, Conflict, Delete, Entry, News, Put
@@ -30,7 +30,7 @@ Move = Callable[[Record], Record]
 
 
 def as_it_is(record: Record) -> Record:
-    """Make no move: it has ended already."""
+    """Leave a record as it is: the task has ended already."""
     return record
 
 
@@ -40,26 +40,17 @@ class NoTask(Exception):
 
 @frozen
 class Claim:
-    """The right to run a task.
-
-    Args:
-        id: Which.
-        version: What it has to `expect`.
-        runs: How often it was begun, this time included.
-    """
+    """The right to run a task."""
 
     id: str
     version: int
+    """What the entry in the queue has to have still."""
     runs: int
+    """How often it was begun, this time included."""
 
 
 class KeptTasks:
-    """The tasks of one server in a store.
-
-    Args:
-        store: Where.
-        server: The server's name; those of another name do not get its tasks.
-    """
+    """The tasks of one server in a store, by its name."""
 
     def __init__(self, store: Store, server: str) -> None:
         self.store: Final = store
@@ -69,26 +60,20 @@ class KeptTasks:
         """The folder to claim from, and the channel for news of it."""
 
     def key(self, kind: str, id: str) -> str:
-        """Where something of a task is; `task` is also the channel for news of it."""
+        """Return the key of an entry; that of the kind `task` is also the channel for its news."""
         return f"{self._partition}:{kind}/{id}"
 
     def fence(self, claim: Claim) -> Check:
-        """Make a change that fails if somebody else runs the task."""
+        """Return a check by which a commit fails if another process runs the task."""
         return Check(self.key("queue", claim.id), expect=claim.version)
 
     async def create(
-        self, record: Record, call: KeptCall, *, most: int, lease: float | None
+        self, record: Record, call: KeptCall, *, limit: int, lease: float | None
     ) -> Claim | None:
-        """Write a new task.
-
-        Args:
-            record: It.
-            call: What is to be run.
-            most: How many may be unfinished.
-            lease: Seconds for which it is claimed at once; `None` to leave it to whoever is free.
+        """Write a new task, claimed for the seconds of a lease or left to any process that is free.
 
         Raises:
-            Conflict: There are `most` already.
+            Conflict: There are `limit` already.
             StoreError: It may not have been written.
         """
         id, runs = record.id, 0 if lease is None else 1
@@ -96,8 +81,8 @@ class KeptTasks:
         changes: list[Change] = [
             queued,
             Put(self.key("task", id), record.encode(), ttl=record.ttl or inf),
-            Put(self.key("call", id), await converted(KeptCall.encode, call), ttl=inf),
-            Add(f"{self._partition}:unfinished", ttl=inf, most=most),
+            Put(self.key("call", id), await offload(KeptCall.encode, call), ttl=inf),
+            Add(f"{self._partition}:unfinished", ttl=inf, limit=limit),
         ]
         if lease is None:
             changes.append(News(self.queue))
@@ -105,23 +90,13 @@ class KeptTasks:
         return None if lease is None else Claim(id, version, runs)
 
     async def find(self, id: str) -> tuple[Record, Entry]:
-        """Read a task.
-
-        Raises:
-            NoTask: There is none.
-            Damaged: What is there cannot be read.
-        """
+        """Read a task, or raise `NoTask` or `Damaged`."""
         entry = await self._get("task", id)
-        return await converted(Record.decode, entry.value), entry
+        return await offload(Record.decode, entry.value), entry
 
     async def call_of(self, id: str) -> KeptCall:
-        """Read the call of a task that has not ended.
-
-        Raises:
-            NoTask: It has ended.
-            Damaged: What is there cannot be read.
-        """
-        return await converted(KeptCall.decode, (await self._get("call", id)).value)
+        """Read the call of a task that has not ended, or raise `NoTask` or `Damaged`."""
+        return await offload(KeptCall.decode, (await self._get("call", id)).value)
 
     async def _get(self, kind: str, id: str) -> Entry:
         entry = await self.store.get(self.key(kind, id))
@@ -130,19 +105,16 @@ class KeptTasks:
         return entry
 
     async def change(self, id: str, move: Move, *also: Change) -> Record:
-        """Move a task on, whatever others do with it meanwhile.
+        """Move a task on, however often others change it meanwhile, and return its record.
 
         Args:
-            id: Which.
-            move: The move. It is made anew if others were faster.
-            *also: What is written with it, or not at all.
-
-        Returns:
-            What it is now.
+            id: The task.
+            move: The move. It is made again if another change was faster.
+            *also: Changes that are written with it, or not at all.
 
         Raises:
             NoTask: There is none.
-            Conflict: One of the other changes depends on what is not so.
+            Conflict: One of the other changes cannot be made.
         """
         key = self.key("task", id)
         while True:
@@ -150,9 +122,9 @@ class KeptTasks:
             new = move(old)
             changes = list(also)
             if new is not old:
-                kept = await converted(Record.encode, new)
+                kept = await offload(Record.encode, new)
                 changes += [Put(key, kept, ttl=entry.ttl, expect=entry.version), News(key)]
-            elif all(isinstance(each, Check) for each in also):
+            elif all(isinstance(change, Check) for change in also):
                 return old
             try:
                 await self.store.commit(*changes)
@@ -163,31 +135,24 @@ class KeptTasks:
                 return new
 
     async def begin_again(self, claim: Claim, lease: float) -> Claim:
-        """Note that it is begun once more.
-
-        Raises:
-            Conflict: Somebody else has it.
-        """
-        key, runs = self.key("queue", claim.id), claim.runs + 1
-        put = Put(key, b"%d" % runs, ttl=inf, delay=lease, expect=claim.version)
-        (version,) = await self.store.commit(put)
+        """Note that a task is begun once more; `Conflict` if another process has it."""
+        runs = claim.runs + 1
+        (version,) = await self.store.commit(self._queued(claim, runs, lease))
         return Claim(claim.id, version, runs)
 
     async def give_back(self, claim: Claim) -> None:
-        """Let somebody else run it, as if this run had not been begun.
+        """Let another process run a task, as if this run had not begun; or raise `Conflict`."""
+        await self.store.commit(self._queued(claim, claim.runs - 1, 0), News(self.queue))
 
-        Raises:
-            Conflict: Somebody else does already.
-        """
+    def _queued(self, claim: Claim, runs: int, delay: float) -> Put:
         key = self.key("queue", claim.id)
-        put = Put(key, b"%d" % (claim.runs - 1), ttl=inf, delay=0, expect=claim.version)
-        await self.store.commit(put, News(self.queue))
+        return Put(key, b"%d" % runs, ttl=inf, delay=delay, expect=claim.version)
 
     async def end(self, claim: Claim, move: Move) -> None:
-        """Make its last move, and take it out of the queue. It may be gone, or ended, already.
+        """Make the last move of a task, and take it out of the queue. It may have ended already.
 
         Raises:
-            Conflict: Somebody else has it.
+            Conflict: Another process has it.
         """
         gone = (
             Delete(self.key("queue", claim.id), expect=claim.version),

@@ -1,4 +1,4 @@
-"""How a tool is a task: its options, and the names that both sides know."""
+"""The options of tools that are tasks, and the names that both sides use."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Final, Literal
 
 from attrs import Attribute, field, frozen, validators
 
-from trio_mcp import Method
 from trio_mcp.checks import is_a
+from trio_mcp.extending import Method
 from trio_mcp.public import public_in
 
 TASKS: Final = "io.modelcontextprotocol/tasks"
@@ -30,12 +30,7 @@ _MOST: Final = 1e300
 def more_than_0(
     *, whole: bool = False, endless: bool = False
 ) -> Callable[[object, Attribute[Any], Any], None]:
-    """Make a validator for a number above 0.
-
-    Args:
-        whole: Whether it counts something.
-        endless: Whether it may be infinite.
-    """
+    """Make a validator for a number above 0, perhaps a whole one, perhaps up to infinity."""
     expected = f"more than 0, and {'whole' if whole else f'at most {_MOST:g}'}"
     expected += " or inf" if endless else ""
     kinds = int if whole else (int, float)

@@ -1,4 +1,4 @@
-"""A task as it is kept: its states, and the ways from one to another. Values only; no store here.
+"""A task as it is kept: its states, and the moves between them. Values only, without a store.
 
     working ⇄ input_required → completed, failed or cancelled, which are final
 
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
 
-from trio_mcp.extensions.tasks.exact import Kept
+from trio_mcp.store.errors import StoreError
+from trio_mcp.store.exact import dumps, loads
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 Wire = dict[str, Any]
@@ -23,9 +24,38 @@ FINAL: Final = frozenset({"completed", "failed", "cancelled"})
 _MESSAGE_LENGTH: Final = 1000
 
 
+class Damaged(StoreError):
+    """An entry cannot be read: it is damaged, or of a newer version of this package."""
+
+
+@frozen
+class Kept:
+    """A value that is kept with all its fields. Derive from it."""
+
+    _form: ClassVar[int] = 1
+    """Another number after each change that older versions do not understand."""
+    _what: ClassVar[str]
+    """What it is called in errors."""
+
+    def encode(self) -> bytes:
+        """Write it as JSON. What is not JSON, such as in an author's own claims, becomes text."""
+        return dumps({"form": self._form, **asdict(self, recurse=False)})
+
+    @classmethod
+    def decode(cls, kept: bytes) -> Self:
+        """Read what `encode` wrote, or raise `Damaged`."""
+        try:
+            fields: dict[str, Any] = loads(kept)
+            if fields.pop("form") == cls._form:
+                return cls(**fields)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise Damaged(f"{cls._what} is damaged") from error
+        raise Damaged(f"{cls._what} was written by a newer version")
+
+
 @frozen(kw_only=True)
 class Record(Kept):
-    """A task. Its questions have names that are never used for another one."""
+    """A task. The name of a question is never used for another one."""
 
     _what: ClassVar = "the record of a task"
 
@@ -49,13 +79,11 @@ class Record(Kept):
 
     @property
     def is_final(self) -> bool:
-        """Whether it has ended."""
         return self.status in FINAL
 
     # -- moves ----------------------------------------------------------------------------------
 
     def report(self, message: str, now: float) -> Record:
-        """Say how far it is."""
         message = message[:_MESSAGE_LENGTH]
         if self.is_final or message == self.message:
             return self
@@ -69,15 +97,15 @@ class Record(Kept):
         return self._wait(now, [*self.waiting, name], questions=questions)
 
     def withdraw(self, name: str, now: float) -> Record:
-        """Wait for it no more."""
+        """Wait for an answer no more."""
         if self.is_final or name not in self.waiting:
             return self
-        return self._wait(now, [each for each in self.waiting if each != name])
+        return self._wait(now, [other for other in self.waiting if other != name])
 
     def answer(self, answers: Mapping[str, Any], now: float) -> Record:
         """Take answers to what was asked and has no answer yet, and ignore all others.
 
-        A run that was interrupted may have asked it, so that nobody waits for it just now.
+        A run that was interrupted may have asked it, so that no run waits for it just now.
         """
         open_ = [name for name in self.questions if name not in self.answers]
         taken = {name: answers[name] for name in open_ if name in answers}
@@ -87,15 +115,13 @@ class Record(Kept):
         return self._wait(now, waiting, answers={**self.answers, **taken})
 
     def restart(self, now: float) -> Record:
-        """Begin anew: nobody waits for what the last run has asked."""
+        """Begin again: no run waits yet for what the last one has asked."""
         return self if self.is_final or not self.waiting else self._wait(now, [])
 
     def complete(self, result: Wire, now: float) -> Record:
-        """End with a result, of whatever kind."""
         return self._end("completed", now, outcome=result, message=None)
 
     def fail(self, code: int, text: str, data: Any, now: float) -> Record:
-        """End with a JSON-RPC error."""
         error: Wire = {"code": code, "message": text}
         if data is not None:
             error["data"] = data
@@ -103,7 +129,7 @@ class Record(Kept):
         return self._end("failed", now, outcome=error, message=message)
 
     def cancel(self, now: float) -> Record:
-        """End because its owner wants it no more."""
+        """End at the request of its owner."""
         return self._end("cancelled", now, message=None)
 
     def _wait(self, now: float, waiting: list[str], **changed: Any) -> Record:
@@ -119,11 +145,11 @@ class Record(Kept):
     # -- as others see it ---------------------------------------------------------------------
 
     def seed(self) -> Wire:
-        """What the call is answered with."""
+        """Return what the call is answered with."""
         return {"resultType": "task", **self._base()}
 
     def details(self) -> Wire:
-        """What `tasks/get` returns."""
+        """Return what `tasks/get` answers with."""
         shown = self._base()
         if self.status == "input_required":
             shown["inputRequests"] = {name: self.questions[name] for name in self.waiting}
@@ -134,11 +160,11 @@ class Record(Kept):
         return shown
 
     def _base(self) -> Wire:
-        told = {} if self.message is None else {"statusMessage": self.message}
+        message = {} if self.message is None else {"statusMessage": self.message}
         return {
             "taskId": self.id,
             "status": self.status,
-            **told,
+            **message,
             "createdAt": _timestamp(self.created),
             "lastUpdatedAt": _timestamp(self.updated),
             "ttlMs": None if self.ttl is None else round(self.ttl * 1000),

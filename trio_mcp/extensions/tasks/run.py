@@ -1,4 +1,4 @@
-"""A task that runs: what its tool reports and asks, and how it ends."""
+"""A running task: what its tool reports and asks, and how it ends."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from math import inf
 from typing import Any, Final
 
 import trio
-from attrs import define, field
+from attrs import define, field, frozen
 
-from trio_mcp import CallChannel, ExtensionServing, McpError, converted
+from trio_mcp import McpError
 from trio_mcp.background import background_nursery
 from trio_mcp.backoff import backoff
+from trio_mcp.extending import CallChannel, ExtensionServing, offload
 from trio_mcp.extensions.tasks.call import KeptCall
-from trio_mcp.extensions.tasks.exact import Damaged
 from trio_mcp.extensions.tasks.kept import Claim, KeptTasks, Move, NoTask, as_it_is
-from trio_mcp.extensions.tasks.record import Record
+from trio_mcp.extensions.tasks.record import Damaged, Record
 from trio_mcp.store.changes import Conflict, Touch
 from trio_mcp.store.errors import StoreError, StoreFull
 from trio_mcp.store.exact import dumps
@@ -30,31 +30,36 @@ logger = logging.getLogger("trio_mcp.tasks")
 INTERNAL_ERROR: Final = -32603
 _LAST_WRITE: Final = 5.0
 """Seconds that it may take to write how a task has ended, or to give it back, while all stops."""
-_PATIENCE: Final = (1.0, 30.0)
-"""Seconds between attempts to reach a store that is not there: the first ones, and the most."""
-
+RETRY: Final = (1.0, 30.0)
+"""Seconds between attempts to reach a store that is not there: the first, and the longest."""
 
 STOPPED: Final = "The server was stopped before the task had ended, and must not run it again"
 
 
 def failing(text: str) -> Move:
-    """Make the move of a task that cannot go on."""
+    """Return the move of a task that cannot go on."""
     return lambda record: record.fail(INTERNAL_ERROR, text, None, time.time())
 
 
-class Slots:
-    """How many tasks may run at once."""
+@frozen(eq=False)
+class Host:
+    """What the tasks of one server run with, in this process."""
 
-    def __init__(self, most: int) -> None:
-        free = trio.Semaphore(most, max_value=most)
-        self.take = free.acquire
-        self.give = free.release
-        self._take_nowait = free.acquire_nowait
+    kept: KeptTasks
+    serving: ExtensionServing
+    slots: trio.Semaphore
+    """One for each task that may run at once."""
+    lease: float
+    """Seconds after which a task is run by another process if this one has died."""
+    pause: float
+    """Seconds between two messages that a task writes."""
+    most_bytes: int
+    """The largest result."""
 
-    def took(self) -> bool:
-        """Take one if one is free."""
+    def take_slot(self) -> bool:
+        """Take a slot if one is free."""
         try:
-            self._take_nowait()
+            self.slots.acquire_nowait()
         except trio.WouldBlock:
             return False
         return True
@@ -62,30 +67,17 @@ class Slots:
 
 @define(eq=False, repr=False)
 class Run(CallChannel):
-    """One run of a task. It has a slot, which it lends out while all it does is wait for answers.
-
-    Args:
-        kept: Where the task is.
-        claim: The right to run it.
-        lease: Seconds that the claim is good for, unless it is renewed.
-        slots: Where its slot is from.
-        pause: Seconds between two messages that are written.
-        most_bytes: What its result may have.
-    """
+    """One run of a task. It lends out its slot while all it does is wait for answers."""
 
     can_ask = True
 
-    _kept: KeptTasks
+    _host: Host
     _claim: Claim
-    _lease: float = field(kw_only=True)
-    _slots: Slots = field(kw_only=True)
-    _pause: float = field(kw_only=True)
-    _most_bytes: int = field(kw_only=True)
     _scope: trio.CancelScope = field(factory=trio.CancelScope, init=False)
     _has_slot: bool = field(default=True, init=False)
     _retaking: trio.Lock = field(factory=trio.Lock, init=False)
     _asking: int = field(default=0, init=False)
-    """How many wait for answers: while there are some, it has no slot."""
+    """Questions that wait for answers: while there are some, it has no slot."""
     _answers: dict[str, Any] = field(factory=dict, init=False)
     _answered: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
     _message: str | None = field(default=None, init=False)
@@ -95,7 +87,7 @@ class Run(CallChannel):
     # -- what the tool says -----------------------------------------------------------------
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Show how far it is: the newest message, now and then."""
+        """Keep the newest message as the state of the task, now and then."""
         amount = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
         self._message = message or amount
         if not self._reporting and self._nursery is not None:
@@ -107,16 +99,18 @@ class Run(CallChannel):
             message, self._message = self._message, None
             with suppress(StoreError, Conflict, NoTask):  # the next one may get through
                 await self._change(partial(Record.report, message=message, now=time.time()))
-            await trio.sleep(self._pause)
+            await trio.sleep(self._host.pause)
         self._reporting = False
 
     async def _change(self, move: Move) -> Record:
-        return await self._kept.change(self._claim.id, move, self._kept.fence(self._claim))
+        return await self._host.kept.change(
+            self._claim.id, move, self._host.kept.fence(self._claim)
+        )
 
     # -- what it asks -------------------------------------------------------------------------
 
     async def ask(self, key: str, method: str, params: dict[str, Any]) -> Any:
-        """Show a question, and wait for its answer. An earlier run may have had it."""
+        """Ask the owner, and wait for the answer. An earlier run may have got it."""
         question = {"method": method, "params": params}
         if key not in self._answers:
             try:
@@ -139,7 +133,7 @@ class Run(CallChannel):
             while key not in self._answers:
                 await self._answered.park()
         except trio.Cancelled:
-            if not self._scope.cancel_called:  # the tool wants to know no more
+            if not self._scope.cancel_called:  # only the question was cancelled
                 with trio.move_on_after(_LAST_WRITE, shield=True):
                     with suppress(StoreError, Conflict, NoTask):
                         await self._change(lambda record: record.withdraw(key, time.time()))
@@ -152,31 +146,29 @@ class Run(CallChannel):
     def _give_slot(self) -> None:
         if self._has_slot:
             self._has_slot = False
-            self._slots.give()
+            self._host.slots.release()
 
     async def _retake_slot(self) -> None:
-        """Have a slot again. All that were answered wait for the same one."""
+        """Take a slot again. All questions that were answered wait for the same one."""
         async with self._retaking:
             if not self._has_slot:
-                await self._slots.take()
+                await self._host.slots.acquire()
                 self._has_slot = True
                 if self._asking:  # since then, so it is lent out again
                     self._give_slot()
 
     # -- its life ---------------------------------------------------------------------------
 
-    async def live(self, call: KeptCall, serving: ExtensionServing) -> None:
-        """Run the task, to its end or as far as this process gets.
-
-        Raises:
-            LeaseLost: The store could not be reached in time.
-        """
+    async def live(self, call: KeptCall) -> None:
+        """Run the task, to its end or as far as this process gets; or raise `LeaseLost`."""
         touch = Touch(
-            self._kept.key("queue", self._claim.id), delay=self._lease, expect=self._claim.version
+            self._host.kept.key("queue", self._claim.id),
+            delay=self._host.lease,
+            expect=self._claim.version,
         )
         try:
-            async with heartbeat(self._kept.store, touch, self._lease):
-                move = await self._work(call, serving)
+            async with heartbeat(self._host.kept.store, touch, self._host.lease):
+                move = await self._work(call)
             await self._end(move)
         except BaseException as error:
             if not isinstance(error, Exception):  # cancelled, perhaps within nurseries, as a group
@@ -185,37 +177,39 @@ class Run(CallChannel):
         finally:
             self._give_slot()
 
-    async def _work(self, call: KeptCall, serving: ExtensionServing) -> Move:
-        """Run the tool, and hear meanwhile what its owner wants."""
+    async def _work(self, call: KeptCall) -> Move:
+        """Run the tool, and listen meanwhile for answers and cancellation."""
         move: Move = as_it_is  # it was cancelled, or its time is over
         with self._scope:
-            async with self._kept.store.watch(self._kept.key("task", self._claim.id)) as news:
+            async with self._host.kept.store.watch(
+                self._host.kept.key("task", self._claim.id)
+            ) as news:
                 async with background_nursery() as self._nursery:
                     self._nursery.start_soon(self._listen, news.wait)
-                    move = await self._call(call, serving)
+                    move = await self._call(call)
         return move
 
-    async def _call(self, call: KeptCall, serving: ExtensionServing) -> Move:
+    async def _call(self, call: KeptCall) -> Move:
         timeout = inf if call.timeout is None else call.timeout
         try:
-            result = await serving.call(call.again(), channel=self, timeout=timeout)
-            size = len(await converted(dumps, result))
+            result = await self._host.serving.call(call.again(), channel=self, timeout=timeout)
+            size = len(await offload(dumps, result))
         except McpError as error:
             return partial(_fail, error)
         except Exception:
             logger.exception("Task %s cannot be run", self._claim.id)
             return failing("Internal error")
-        if size > self._most_bytes:
-            most = self._most_bytes
-            return failing(f"The result has {size:,} bytes; at most {most:,} can be kept")
+        limit = self._host.most_bytes
+        if size > limit:
+            return failing(f"The result has {size:,} bytes; at most {limit:,} can be kept")
         return lambda record: record.complete(result, time.time())
 
     async def _listen(self, wait: Callable[[], Any]) -> None:
         """Take answers, until the task is cancelled or its time is over."""
-        pause, _ = _PATIENCE
+        pause, _ = RETRY
         while True:
             try:
-                record, entry = await self._kept.find(self._claim.id)
+                record, entry = await self._host.kept.find(self._claim.id)
             except (NoTask, Damaged):
                 break
             except StoreError:
@@ -233,15 +227,15 @@ class Run(CallChannel):
     # -- its end ----------------------------------------------------------------------------
 
     async def _end(self, move: Move) -> None:
-        """Write how it has ended, however long the store is away."""
+        """Write how the task has ended, however long the store is away."""
         failures = 0
         while True:
             try:
                 with trio.move_on_after(_LAST_WRITE, shield=True):
-                    await self._kept.end(self._claim, move)
+                    await self._host.kept.end(self._claim, move)
                     return
             except Conflict:
-                # Written at the last attempt, in spite of its failure; or somebody else has it.
+                # Written at the last attempt, in spite of its failure; or another process has it.
                 logger.warning("Task %s is not ours any more", self._claim.id)
                 return
             except Damaged as error:
@@ -253,16 +247,15 @@ class Run(CallChannel):
             except StoreError as error:
                 logger.error("The end of task %s cannot be stored: %s", self._claim.id, error)
             failures += 1
-            await trio.sleep(backoff(failures, *_PATIENCE))
+            await trio.sleep(backoff(failures, *RETRY))
 
     async def _let_go(self, call: KeptCall) -> None:
-        """This process ends first."""
-        with trio.move_on_after(_LAST_WRITE, shield=True):
-            with suppress(StoreError, Conflict, NoTask):
-                if call.on_restart == "run again":
-                    await self._kept.give_back(self._claim)
-                else:
-                    await self._kept.end(self._claim, failing(STOPPED))
+        """Give the task back, or have it fail, because this process ends first."""
+        with trio.move_on_after(_LAST_WRITE, shield=True), suppress(StoreError, Conflict, NoTask):
+            if call.on_restart == "run again":
+                await self._host.kept.give_back(self._claim)
+            else:
+                await self._host.kept.end(self._claim, failing(STOPPED))
 
 
 def _fail(error: McpError, record: Record) -> Record:

@@ -15,16 +15,16 @@ from typing import Any, Final
 import trio
 from attrs import define, field
 
-from trio_mcp import (
+from trio_mcp import McpError
+from trio_mcp.background import background_nursery
+from trio_mcp.extending import (
     ExtensionMethod,
     ExtensionRequest,
     ExtensionServing,
     ExtensionSubscription,
-    McpError,
     ServerExtension,
-    converted,
+    offload,
 )
-from trio_mcp.background import background_nursery
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.kept import KeptTasks, NoTask
 from trio_mcp.extensions.tasks.options import (
@@ -38,7 +38,7 @@ from trio_mcp.extensions.tasks.options import (
 )
 from trio_mcp.extensions.tasks.options import TaskOptions as Options
 from trio_mcp.extensions.tasks.record import Record
-from trio_mcp.extensions.tasks.run import INTERNAL_ERROR, Slots
+from trio_mcp.extensions.tasks.run import INTERNAL_ERROR, Host
 from trio_mcp.extensions.tasks.worker import Worker
 from trio_mcp.public import public_in
 from trio_mcp.store.changes import Conflict, Entry
@@ -88,7 +88,7 @@ async def continue_as_task() -> None:
 
 @define(eq=False)
 class _Serving:
-    """What belongs to one registry while it is served."""
+    """The state of one registry while it is served."""
 
     kept: KeptTasks
     worker: Worker
@@ -100,7 +100,7 @@ class _Serving:
 @public_in("trio_mcp.extensions.tasks")
 @define(eq=False, repr=False, kw_only=True)
 class Tasks(ServerExtension):
-    """Has calls of tools outlive their connection, and their process (SEP-2663).
+    """Lets calls of tools outlive their connection, and their process (SEP-2663).
 
     A tool that is registered with `task=True` (or `task=TaskOptions(...)`) runs as a task if its
     client has declared the extension, and as ever if not. Tasks are of the modern era only.
@@ -111,11 +111,11 @@ class Tasks(ServerExtension):
             and serve registries of the same name, share the tasks.
         ttl: Seconds for which a task is kept, from its creation; `inf` for ever. It is ended when
             they have passed.
-        poll_interval: Seconds between two questions of a client how a task is doing.
+        poll_interval: Seconds for which a client waits before it asks again for a task's state.
         max_running: How many tasks run at once in this process. Those that wait for answers do not
             count.
         max_queued: How many tasks may be unfinished, in all processes; further ones are refused.
-        max_result_bytes: What a result may have as JSON. A longer one fails the task.
+        max_result_bytes: The largest result, as JSON. A larger one fails the task.
         lease: Seconds after which the tasks of a process that died are run by another one, or fail.
             A process that is stopped for longer loses its tasks.
 
@@ -146,22 +146,19 @@ class Tasks(ServerExtension):
     _lease: float = field(default=30.0, validator=more_than_0())
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what is no store."""
         if self._store is not None:
             check_store(self._store)
 
     # -- what it adds --------------------------------------------------------------------------
 
     def methods(self) -> Sequence[ExtensionMethod]:
-        """Return the three methods of tasks."""
         handlers = {GET: self._get, UPDATE: self._update, CANCEL: self._cancel}
         return [ExtensionMethod(row=row, handler=handler) for row, handler in handlers.items()]
 
     def subscriptions(self) -> Sequence[ExtensionSubscription]:
-        """Return the subscription to tasks, by their ids."""
         return [
             ExtensionSubscription(
-                key=FILTER, notification=CHANGED, params=self._told, accept=self._accept
+                key=FILTER, notification=CHANGED, params=self._details, accept=self._accept
             )
         ]
 
@@ -175,20 +172,19 @@ class Tasks(ServerExtension):
 
     @asynccontextmanager
     async def lifespan(self, serving: ExtensionServing) -> AsyncIterator[_Serving]:
-        """Open the store, and run what is due."""
         async with opened("memory:" if self._store is None else self._store) as store:
             # Not the nursery of `serving`: what runs there would outlive the store.
             async with background_nursery() as nursery:
                 kept = KeptTasks(store, serving.registry.name)
-                worker = Worker(
+                host = Host(
                     kept,
                     serving,
-                    nursery,
-                    Slots(self._max_running),
+                    trio.Semaphore(self._max_running, max_value=self._max_running),
                     lease=self._lease,
                     pause=self._poll_interval,
                     most_bytes=self._max_result_bytes,
                 )
+                worker = Worker(host, nursery)
                 nursery.start_soon(worker.run)
                 yield _Serving(kept, worker, serving, nursery)
 
@@ -224,11 +220,11 @@ class Tasks(ServerExtension):
             answers=dict(request.answers),
         )
         call = KeptCall.of(request, options)
-        slots = state.worker.slots
-        lease = self._lease if slots.took() else None
+        host = state.worker.host
+        lease = self._lease if host.take_slot() else None
         claim = None
         try:
-            claim = await state.kept.create(record, call, most=self._max_queued, lease=lease)
+            claim = await state.kept.create(record, call, limit=self._max_queued, lease=lease)
         except Conflict:
             text = f"There are {self._max_queued} unfinished tasks already; try again later"
             raise McpError(TOO_MANY, text) from None
@@ -240,7 +236,7 @@ class Tasks(ServerExtension):
             if claim is not None:
                 state.worker.begin(claim, call)
             elif lease is not None:
-                slots.give()
+                host.slots.release()
         return record.seed()
 
     # -- methods ----------------------------------------------------------------------------
@@ -252,7 +248,7 @@ class Tasks(ServerExtension):
         answers = request.params.get("inputResponses")
         if not isinstance(answers, dict):
             raise McpError(INVALID_PARAMS, "Invalid params: inputResponses must be an object")
-        if len(await converted(dumps, answers)) > _MOST_ANSWERED:
+        if len(await offload(dumps, answers)) > _MOST_ANSWERED:
             text = f"Invalid params: inputResponses has more than {_MOST_ANSWERED:,} bytes"
             raise McpError(INVALID_PARAMS, text)
         return await _move(request, lambda record: record.answer(answers, time.time()))
@@ -263,7 +259,7 @@ class Tasks(ServerExtension):
     # -- subscriptions ----------------------------------------------------------------------
 
     async def _accept(self, request: ExtensionRequest, ids: Sequence[str]) -> Collection[str]:
-        """Tell everybody of their own tasks, and of no others."""
+        """Accept the caller's own tasks, and no others."""
         state: _Serving = request.state
         mine = []
         for id in dict.fromkeys(ids):
@@ -279,7 +275,7 @@ class Tasks(ServerExtension):
                     state.nursery.start_soon(_follow, state, id, entry.version)
         return mine
 
-    async def _told(self, request: ExtensionRequest, id: str | None) -> dict[str, Any] | None:
+    async def _details(self, request: ExtensionRequest, id: str | None) -> dict[str, Any] | None:
         try:
             return (await _find(request, id))[0].details()
         except McpError:
@@ -299,7 +295,7 @@ async def _until_it_continues(
 
 
 async def _find(request: ExtensionRequest, id: Any) -> tuple[Record, Entry]:
-    """Find a task of the caller's. For all others the answer is the same: there is none."""
+    """Find a task of the caller's. For any other the answer is that there is none."""
     if not isinstance(id, str):
         raise McpError(INVALID_PARAMS, "Invalid params: taskId must be a string")
     state: _Serving = request.state
@@ -318,7 +314,7 @@ async def _find(request: ExtensionRequest, id: Any) -> tuple[Record, Entry]:
 
 
 async def _move(request: ExtensionRequest, move: Callable[[Record], Record]) -> dict[str, Any]:
-    """Move a task of the caller's on, and acknowledge it."""
+    """Move a task of the caller's on, and acknowledge the request."""
     record, _ = await _find(request, request.params.get("taskId"))
     state: _Serving = request.state
     try:
@@ -336,7 +332,7 @@ def _unavailable(text: str, error: Exception) -> McpError:
 
 
 async def _follow(state: _Serving, id: str, version: int) -> None:
-    """Have those who subscribed be told of a task, to its end, whichever process runs it."""
+    """Notify subscribers of a task's changes until its end, whichever process runs it."""
     try:
         async with state.kept.store.watch(state.kept.key("task", id)) as news:
             while True:

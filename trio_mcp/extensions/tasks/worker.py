@@ -1,4 +1,4 @@
-"""Runs tasks that are due: those of this process, and those that another one has left behind."""
+"""Running tasks that are due: those of this process, and those that another one left behind."""
 
 from __future__ import annotations
 
@@ -9,46 +9,28 @@ from typing import Final
 import trio
 from attrs import define, field
 
-from trio_mcp import ExtensionServing
 from trio_mcp.backoff import backoff
 from trio_mcp.extensions.tasks.call import KeptCall
-from trio_mcp.extensions.tasks.exact import Damaged
-from trio_mcp.extensions.tasks.kept import Claim, KeptTasks, Move, NoTask, as_it_is
-from trio_mcp.extensions.tasks.run import STOPPED, Run, Slots, failing
+from trio_mcp.extensions.tasks.kept import Claim, Move, NoTask, as_it_is
+from trio_mcp.extensions.tasks.record import Damaged
+from trio_mcp.extensions.tasks.run import RETRY, STOPPED, Host, Run, failing
 from trio_mcp.store.changes import Conflict, Entry
 from trio_mcp.store.errors import LeaseLost, StoreError
 
 logger = logging.getLogger("trio_mcp.tasks")
 
 _MOST_RUNS: Final = 10
-"""A task that is interrupted so often is probably what ends its processes."""
+"""Runs: a task that is interrupted so often is probably what ends its processes."""
 
 _AT_ONCE: Final = 100
-_PATIENCE: Final = (1.0, 30.0)
-"""Seconds between attempts to reach a store that is not there: the first ones, and the most."""
 
 
 @define(eq=False)
 class Worker:
-    """Runs the tasks of one server in this process.
+    """Runs the tasks of one server in this process."""
 
-    Args:
-        kept: Where they are.
-        serving: What runs their calls.
-        nursery: Where they run.
-        slots: How many may run at once.
-        lease: Seconds after which those of a dead process are run by others.
-        pause: Seconds between two messages that a task writes.
-        most_bytes: What a result may have.
-    """
-
-    kept: KeptTasks
-    serving: ExtensionServing
+    host: Host
     nursery: trio.Nursery
-    slots: Slots
-    lease: float
-    pause: float
-    most_bytes: int
     _running: set[str] = field(factory=set)
     _resting: trio.CancelScope = field(factory=trio.CancelScope)
 
@@ -57,7 +39,7 @@ class Worker:
         failures = 0
         while True:
             try:
-                async with self.kept.store.watch(self.kept.queue) as news:
+                async with self.host.kept.store.watch(self.host.kept.queue) as news:
                     while True:
                         self._resting = trio.CancelScope()  # cancelled meanwhile, it is no rest
                         wait = await self._take_some()
@@ -68,16 +50,18 @@ class Worker:
             except StoreError as error:
                 logger.error("The store of tasks cannot be used: %s", error)
             failures += 1
-            await trio.sleep(backoff(failures, *_PATIENCE))
+            await trio.sleep(backoff(failures, *RETRY))
 
     async def _take_some(self) -> float:
-        """Begin as many as there are slots. Return how many seconds there is nothing more to do."""
-        await self.slots.take()
+        """Begin as many tasks as there are slots. Return the seconds until more are due."""
+        await self.host.slots.acquire()
         slots = 1
         try:
-            while slots < _AT_ONCE and self.slots.took():
+            while slots < _AT_ONCE and self.host.take_slot():
                 slots += 1
-            claimed = await self.kept.store.claim(self.kept.queue, self.lease, most=slots)
+            claimed = await self.host.kept.store.claim(
+                self.host.kept.queue, self.host.lease, limit=slots
+            )
             for entry in claimed.entries:
                 id = entry.key.rpartition("/")[2]
                 if id in self._running:  # its claim was not renewed in time, and it has not stopped
@@ -87,7 +71,7 @@ class Worker:
                 self.nursery.start_soon(self._resume, id, entry)
         finally:
             for _ in range(slots):
-                self.slots.give()
+                self.host.slots.release()
         return claimed.wait
 
     def begin(self, claim: Claim, call: KeptCall) -> None:
@@ -106,13 +90,13 @@ class Worker:
         finally:
             if found is None:
                 self._running.discard(id)
-                self.slots.give()
+                self.host.slots.release()
         if found is not None:
             await self._live(*found)
 
     async def _prepared(self, claim: Claim) -> tuple[Claim, KeptCall] | None:
-        """Note that a task begins, perhaps again. `None` if it must not."""
-        kept = self.kept
+        """Note that a task begins, perhaps again; `None` if it must not."""
+        kept = self.host.kept
         move: Move = as_it_is
         try:
             record, _ = await kept.find(claim.id)
@@ -121,7 +105,7 @@ class Worker:
                 refusal = _refusal(claim, call)
                 if refusal is None:
                     await kept.change(claim.id, lambda old: old.restart(time.time()))
-                    return await kept.begin_again(claim, self.lease), call
+                    return await kept.begin_again(claim, self.host.lease), call
                 move = failing(refusal)
         except NoTask:
             pass  # its time is over
@@ -129,16 +113,8 @@ class Worker:
         return None
 
     async def _live(self, claim: Claim, call: KeptCall) -> None:
-        run = Run(
-            self.kept,
-            claim,
-            lease=self.lease,
-            slots=self.slots,
-            pause=self.pause,
-            most_bytes=self.most_bytes,
-        )
         try:
-            await run.live(call, self.serving)
+            await Run(self.host, claim).live(call)
         except Exception as error:  # one task must not end them all
             if isinstance(error, LeaseLost):
                 logger.error("Task %s: the store could not be reached in time", claim.id)
@@ -150,7 +126,7 @@ class Worker:
 
 
 def _refusal(claim: Claim, call: KeptCall) -> str | None:
-    """Say why a task must not be begun again, if so."""
+    """Return why a task must not be begun again; `None` if it may."""
     if claim.runs and call.on_restart == "fail":
         return STOPPED
     if claim.runs >= _MOST_RUNS:

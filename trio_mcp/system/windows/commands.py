@@ -36,13 +36,12 @@ def command_line(command: Sequence[str], environment: Mapping[str, str]) -> Sequ
                 "safely: give the program that it runs in its place, or leave out quotes, percent "
                 "signs and line breaks"
             )
-    # Quoted every one, because `&` and the like have a meaning outside of quotes. A backslash at
-    # the end would escape the quote for the program that the batch file hands it to.
-    quoted = (f'"{_doubled(each)}"' for each in command[1:])
+    # All are quoted, because `&` and the like have a meaning outside of quotes. A backslash at the
+    # end would escape the quote for the program that the batch file passes it to.
+    quoted = (f'"{_doubled(argument)}"' for argument in command[1:])
     return " ".join([subprocess.list2cmdline([program]), *quoted])
 
 
 def _doubled(argument: str) -> str:
-    """Double the backslashes at the end of an argument."""
     bare = argument.rstrip("\\")
     return bare + "\\" * (2 * (len(argument) - len(bare)))

@@ -22,7 +22,7 @@ class NamedEvent:
     """An event that this process waits for.
 
     Args:
-        name: What others know it by.
+        name: Its name in other processes.
 
     Raises:
         OSError: There is something else of that name.
@@ -36,12 +36,11 @@ class NamedEvent:
         await trio.lowlevel.WaitForSingleObject(self._handle)
 
     def close(self) -> None:
-        """Let go of it."""
         kernel.close_handle(self._handle)
 
 
 def set_event(name: str) -> bool:
-    """Set an event. Return whether there is one, as far as can be told."""
+    """Set an event; return `False` if there is none of that name."""
     handle = kernel.open_event(_MODIFY, False, _full(name))
     if not handle:
         return ctypes.get_last_error() != _NOT_FOUND

@@ -1,4 +1,4 @@
-"""Directories that are kept open, and the paths of what is open."""
+"""Open directories, and the paths of open files."""
 
 import ctypes
 import msvcrt

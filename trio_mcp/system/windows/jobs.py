@@ -85,11 +85,9 @@ class Job:
             kernel.close_handle(process)
 
     def kill(self) -> None:
-        """End all at once."""
         kernel.terminate_job(self._job, _KILLED)
 
     def release(self) -> None:
-        """Let go of those that still run."""
         self._limit(0)
         kernel.close_handle(self._job)
 

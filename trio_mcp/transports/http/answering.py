@@ -29,6 +29,7 @@ from trio_mcp.transports.http.request import (
     pieces_of,
 )
 from trio_mcp.transports.http.server.peers import CANCELS
+from trio_mcp.wire.answers import Reply, reply_line
 from trio_mcp.wire.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -37,8 +38,9 @@ from trio_mcp.wire.errors import (
     MISSING_CLIENT_CAPABILITY,
     PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
+    McpError,
 )
-from trio_mcp.wire.jsonrpc import Id, encode
+from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id
 from trio_mcp.wire.sse import encode_event
 
 T = TypeVar("T")
@@ -54,8 +56,6 @@ STATUSES: Final = {
 }
 """The status that a modern client gets with an error; 200 with any other."""
 
-_ERROR: Final = b',"error":{"code":'
-"""What follows the id in a line that tells of an error (`error_line`)."""
 _CLOSE: Final = [(b"connection", b"close")]
 
 
@@ -68,41 +68,31 @@ class ResponseChannel(ReplyChannel):
     def __init__(self, http: HttpRequest, keep_alive: float) -> None:
         self._http = http
         self.keep_alive = keep_alive
-        self.line: bytes | None = None
-        """The response to the request, for whoever ends the response over HTTP."""
+        self.reply: Reply | None = None
         self.ended = False
-        """Whether somebody has done that already."""
 
     async def send_notification(self, line: bytes) -> None:
-        """Send a notification as an event."""
         if not self._http.started:
             await self._http.start_stream()
         await self._http.send_event(line)
 
     async def send_keep_alive(self) -> None:
-        """Send a comment."""
         await self._http.send_comment()
 
-    async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
-        """Keep the response: who waits for the client to read it needs no slot any more.
+    async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
+        """Keep the answer: a call that waits for the client to read it needs no slot any more.
 
         An overdue call keeps the task that would send it, so it is sent here.
         """
-        self.line = line
+        self.reply = reply
         if overdue:
             self.ended = True
             with suppress(Disconnected):
-                await finish(self._http, outgoing(self._http, line), headers=_CLOSE)
+                await finish(self._http, outgoing(self._http, id, reply), headers=_CLOSE)
 
 
 class QueuedChannel(ResponseChannel):
-    """The same for a call that may send from any task: a writer beside it does the sending.
-
-    Args:
-        http: The request, which the response answers.
-        keep_alive: Seconds between the comments that keep a quiet stream open.
-        max_bytes: So many bytes may wait to be written before those who send have to wait.
-    """
+    """The same for a call that may send from any task: a writer beside it does the sending."""
 
     def __init__(self, http: HttpRequest, keep_alive: float, max_bytes: int) -> None:
         super().__init__(http, keep_alive)
@@ -110,17 +100,16 @@ class QueuedChannel(ResponseChannel):
         self._events: deque[bytes] = deque()
         self._pending = 0
         self._closed = False
+        self._id: Id = UNKNOWN_ID  # of the request, once it is answered
         self._changed = trio.lowlevel.ParkingLot()
 
     async def send_notification(self, line: bytes) -> None:
-        """Send a notification, once there is room."""
         while self._pending > self._max_bytes and not self._closed:
             await self._changed.park()
         self.send_notification_nowait(line)
 
     def send_notification_nowait(self, line: bytes) -> None:
-        """Send a notification, whether there is room or not."""
-        if not self._closed:  # else somebody has answered in place of the handler
+        if not self._closed:  # else it was answered in place of the handler
             self._events.append(encode_event(line.rstrip(b"\n"), event="message"))
             self._pending += len(self._events[-1])
             self._changed.unpark_all()
@@ -129,9 +118,10 @@ class QueuedChannel(ResponseChannel):
         """Do nothing: the writer keeps the response open."""
         await trio.lowlevel.checkpoint()
 
-    async def send_response(self, line: bytes | None, *, overdue: bool = False) -> None:
-        """Keep the response, and let the writer end; if it is overdue, have it sent."""
-        self.line, self._closed = line, True
+    async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
+        """Keep the answer, and let the writer end; if it is overdue, have it sent."""
+        self.reply, self._closed = reply, True
+        self._id = id
         self.ended = overdue
         self._changed.unpark_all()
 
@@ -146,7 +136,7 @@ class QueuedChannel(ResponseChannel):
                 if quiet.cancelled_caught:
                     await self._http.send_comment()
         if self.ended:
-            await finish(self._http, outgoing(self._http, self.line), headers=_CLOSE)
+            await finish(self._http, outgoing(self._http, self._id, self.reply), headers=_CLOSE)
 
     async def _flush(self) -> None:
         while self._events:
@@ -200,17 +190,17 @@ async def _while_connected(http: HttpRequest, work: Callable[[], Awaitable[T]]) 
     return None
 
 
-def outgoing(http: HttpRequest, line: bytes | None) -> Pieces | None:
-    """Cut an answer into what `finish` sends: an event if the response has begun as a stream."""
-    if line is None:
+def outgoing(http: HttpRequest, id: Id, reply: Reply | None) -> Pieces | None:
+    """Encode an answer for `finish`: as an event if the response has begun as a stream."""
+    if reply is None:
         return None
+    line = reply_line(id, reply)
     return pieces_of(encode_event(line[:-1], event="message") if http.started else line[:-1])
 
 
 async def finish(
     http: HttpRequest, answer: Pieces | None, status: int = 200, headers: Iterable[Header] = ()
 ) -> None:
-    """Send the answer, in whichever way the response has begun."""
     if http.started:
         await http.send_pieces(answer or Pieces())
         await http.end_stream()
@@ -220,12 +210,5 @@ async def finish(
         await http.respond(status, answer, headers=headers)
 
 
-def status_of(line: bytes, id: Id) -> int:
-    """The status for a line that answers a modern request with that id.
-
-    It is not parsed, as it may be long, nor is it searched: others may have a member `error`.
-    """
-    head = b'{"jsonrpc":"2.0","id":%b%b' % (encode(id, is_finite=True)[:-1], _ERROR)
-    if not line.startswith(head):
-        return 200
-    return STATUSES.get(int(line[len(head) : line.index(b",", len(head))]), 200)
+def status_of(reply: Reply | None) -> int:
+    return STATUSES.get(reply.code, 200) if isinstance(reply, McpError) else 200

@@ -7,16 +7,17 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from trio_mcp.checks import option
+from trio_mcp.layers import spans
 from trio_mcp.peer.inbound import Slots
 from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
-from trio_mcp.registry.registry import check_registry
-from trio_mcp.server import tracing
+from trio_mcp.registry.registry import catalogue_of, check_registry
 from trio_mcp.server.scopes import view_of
 from trio_mcp.server.server import Server
 from trio_mcp.store.errors import StoreError
@@ -29,23 +30,26 @@ from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics, text_of
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import Disconnected, HttpRequest, Refusal
 from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
+from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sessions import Sessions
+from trio_mcp.transports.http.sharing.local import LocalSharing
 from trio_mcp.transports.serving import OnStuck, Serving, serving, wait_for_stuck
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.methods import LIST_TOOLS
 
 if TYPE_CHECKING:  # few servers have one
-    from trio_mcp.store.protocol import Store, StoreLike
+    from trio_mcp.store.protocol import StoreLike
     from trio_mcp.transports.http.card import ServerCard
     from trio_mcp.transports.http.explorer import ExplorerPage
-    from trio_mcp.transports.http.sharing.instance import Instance
+    from trio_mcp.transports.http.sharing.interface import Sharing
     from trio_mcp.transports.http.workers.worker import Worker
 
 logger = logging.getLogger("trio_mcp.http")
 
 _NOT_LET_IN: Final = (401, 403, 429)
 _REFUSED: Final = {429: "too many requests", 503: "no capacity"}
-"""The outcome, in the metrics, of requests that are refused before anybody knows what they ask."""
+"""The outcome, in the metrics, of requests that are refused before their message is read."""
 _PAGES: Final = ("/health", "/tools", "/metrics")
 EXPLORER_PATH: Final = "/explorer"
 _NOT_TRIO: Final = (
@@ -64,6 +68,7 @@ class HttpApp:
         registry: Registry,
         path: str,
         policy: HttpPolicy,
+        sessions: SessionOptions,
         limits: Limits,
         sse_path: str | None = None,
         card: ServerCard | None = None,
@@ -71,22 +76,22 @@ class HttpApp:
         store: StoreLike | None = None,
     ) -> None:
         self.registry: Final = registry
+        self._catalogue = catalogue_of(registry)
         self._store = store
         self._path = path
         self._sse_path = sse_path
         self._policy = policy
+        self._sessions = sessions
         self._limits = limits
         self._guard = Guard(policy, path)
         self._slots = Slots(policy.max_concurrent)
-        self._runner = Runner(limits.cancel_patience)
+        self._runner = Runner(limits.cancel_timeout)
         self._server: Server | None = None
         self._mcp: McpEndpoint | None = None
         self._sse: SseEndpoint | None = None
         self._since = time.monotonic()
         self.metrics: Final = _metrics()
-        """What `/metrics` shows; `None` where `prometheus_client` is not installed."""
         self.workers: Worker | None = None
-        """This process and the others, where several serve at one port."""
         self._pages: dict[str, Page] = {
             "/health": self._health,
             "/tools": self._tools,
@@ -113,40 +118,35 @@ class HttpApp:
 
     @asynccontextmanager
     async def serving(self, on_stuck: OnStuck = wait_for_stuck) -> AsyncIterator[Serving]:
-        """The same as `running`, with a nursery for whatever brings requests.
-
-        Args:
-            on_stuck: What to do about calls that ignore their cancellation.
-        """
+        """The same as `running`, with a nursery for whatever brings requests."""
         if self._server is not None:
             raise RuntimeError("this app is running already")
         # The store is opened first, so that it is there as long as anything that runs here.
         async with (
-            self._opened_store() as store,
+            self._opened_sharing() as sharing,
             serving(self.registry, self._limits, on_stuck) as here,
         ):
             metrics, policy = self.metrics, self._policy
             watch = () if metrics is None else (metrics.observe_call, metrics.refused)
             server = self._server = Server(self.registry, self._limits, here.opened, *watch)
-            instance = None if store is None else await self._share(store, here, server)
+            server.states = sharing.states
+            await sharing.start(here.nursery)
             slots, runner = self._slots, self._runner
-            sessions = Sessions(server, policy, slots, runner, instance)
-            shared = store is not None
-            mcp = McpEndpoint(server, sessions, self._guard, policy, slots, runner, shared)
+            sessions = Sessions(server, self._sessions, slots, runner, sharing)
+            mcp = McpEndpoint(server, sessions, self._guard, policy, slots, runner, sharing)
             self._mcp = mcp
             if (path := self._sse_path) is not None:
-                self._sse = SseEndpoint(
-                    path, server, sessions, slots, policy, mcp.require, instance
-                )
+                self._sse = SseEndpoint(path, server, sessions, slots, policy, mcp.require, sharing)
             if self.metrics is not None:
                 self.metrics.watch_sessions(sessions.__len__)
-            if (self.registry.scopes or self.registry.has_scopes) and not policy.asks_for_tokens:
-                logger.warning("%s needs scopes, but nobody needs a token", self.registry.name)
+            has_scopes = self._catalogue.scopes or self._catalogue.has_scopes
+            if has_scopes and not policy.asks_for_tokens:
+                logger.warning("%s needs scopes, but clients need no token", self.registry.name)
             self._since = time.monotonic()
             here.nursery.start_soon(runner.watch)
             await here.nursery.start(sessions.run)
             try:
-                async with self._guard.running(self.registry.scopes, store, self.registry.name):
+                async with self._guard.running(self._catalogue.scopes, sharing):
                     yield here
             finally:
                 self.stop()
@@ -154,27 +154,15 @@ class HttpApp:
                 self._server = self._mcp = self._sse = None
 
     @asynccontextmanager
-    async def _opened_store(self) -> AsyncIterator[Store | None]:
+    async def _opened_sharing(self) -> AsyncIterator[Sharing]:
         if self._store is None:
-            yield None
+            yield LocalSharing()
             return
         from trio_mcp.store.opening import opened
+        from trio_mcp.transports.http.sharing.shared import StoreSharing
 
         async with opened(self._store) as store:
-            yield store
-
-    async def _share(self, store: Store, here: Serving, server: Server) -> Instance:
-        """Join the other instances that have the same store."""
-        from trio_mcp.transports.http.sharing.changes import SharedChanges
-        from trio_mcp.transports.http.sharing.instance import Instance
-        from trio_mcp.transports.http.sharing.used import UsedStates
-
-        server.use_state = UsedStates(store, self.registry.sealer.ttl)
-        instance = Instance(store, self._policy.session_idle)
-        changes = SharedChanges(instance, self.registry.changes, self.registry.name)
-        await here.nursery.start(instance.run)
-        await here.nursery.start(changes.run)
-        return instance
+            yield StoreSharing(store, self.registry, self._sessions)
 
     def stop(self) -> None:
         """End what would go on for ever: subscriptions, and the streams of sessions."""
@@ -188,8 +176,11 @@ class HttpApp:
         if self._mcp is not None:
             self._mcp.cancel_calls()
 
+    def counted(self) -> dict[str, Any]:
+        """Return what the metrics have counted, for the other workers."""
+        return {} if self.metrics is None else self.metrics.snapshot()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one ASGI scope."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif not trio.lowlevel.in_trio_run():
@@ -220,14 +211,14 @@ class HttpApp:
         started = self._runner.now()
         try:
             try:
-                if tracing.is_traced():
+                if spans.is_traced():
                     await self._route_traced(http)
                 else:
                     await self._route(http)
             except Refusal as refused:
                 await self._refuse(http, refused)
         except Disconnected:
-            pass  # there is nobody to be told anything
+            pass  # nothing can be sent any more
         if logger.isEnabledFor(logging.INFO):
             duration = self._runner.now() - started
             logger.info(
@@ -249,8 +240,8 @@ class HttpApp:
 
     async def _route_traced(self, http: HttpRequest) -> None:
         attributes = {"http.request.method": http.method, "url.path": http.path}
-        carrier = tracing.carrier_of(http.headers)
-        with tracing.span(f"{http.method} {http.path}", carrier, attributes) as current:
+        carrier = spans.carrier_of(http.headers)
+        with spans.span(f"{http.method} {http.path}", carrier, attributes) as current:
             try:
                 await self._route(http)
             finally:
@@ -300,7 +291,7 @@ class HttpApp:
                 "uptime_seconds": round(time.monotonic() - self._since, 3),
                 "tools_registered": len(self.registry.tools),
                 **workers,
-                **self.registry.health(),
+                **self._catalogue.health(),
             }
         )
 
@@ -308,11 +299,11 @@ class HttpApp:
         await self._guard.check(http)
         self._guard.require(http)
         assert self._server is not None
-        view = view_of(context_of(http, "tools/list", self._server))
+        view = view_of(context_of(http, self._server, LIST_TOOLS.name))
         tools = [
-            to_wire(each.description)
-            for each in self.registry.tools.values()
-            if view is None or view.shows(each)
+            to_wire(tool.description)
+            for tool in self.registry.tools.values()
+            if view is None or view.shows(tool)
         ]
         await http.respond_json({"tools": tools})
 
@@ -343,13 +334,12 @@ def _metrics() -> Metrics | None:
 def _public_documents(
     registry: Registry, policy: HttpPolicy, path: str, card: ServerCard | None
 ) -> dict[str, PublicDocument]:
-    """What everybody may read, by its path."""
     documents: dict[str, PublicDocument] = {}
     if policy.auth is not None:
         from trio_mcp.auth.server.metadata import metadata_of, metadata_paths
 
         name = registry.info.title or registry.name
-        about = metadata_of(policy.auth, name, policy.auth.scopes | registry.scopes)
+        about = metadata_of(policy.auth, name, policy.auth.scopes | catalogue_of(registry).scopes)
         documents.update(dict.fromkeys(metadata_paths(policy.auth, path), PublicDocument(about)))
     if card is not None:
         from trio_mcp.transports.http.card import card_documents
@@ -365,6 +355,7 @@ def http_app(
     path: str = "/mcp",
     sse_path: str | None = None,
     policy: HttpPolicy | None = None,
+    sessions: SessionOptions | None = None,
     limits: Limits | None = None,
     card: ServerCard | None = None,
     explorer: bool = False,
@@ -382,6 +373,7 @@ def http_app(
             2024-11-05, such as `/sse`. Without it, they are not served.
         policy: Who may use it; by default only clients on this machine. Set `allowed_hosts` if
             it is reached by another name.
+        sessions: The sessions of legacy clients: how many there are, and what is kept of them.
         limits: The bounds of requests.
         card: What strangers may know of the server; it is then at `<path>/server-card`, and a
             catalog that names it at `/.well-known/ai-catalog.json`.
@@ -393,7 +385,7 @@ def http_app(
     Raises:
         ValueError: A path does not begin with a slash, or is already in use; or the explorer would
             be for other machines, without a token.
-        TypeError: The store is none.
+        TypeError: The store is none, or an option is of another type.
 
     Example:
         >>> app = http_app(Registry("empty"), policy=HttpPolicy(allowed_hosts=["mcp.example.com"]))
@@ -407,7 +399,8 @@ def http_app(
         from trio_mcp.store.opening import check_store
 
         check_store(store)
-    policy, page = policy or HttpPolicy(), None
+    policy, page = option("policy", policy, HttpPolicy), None
+    sessions = option("sessions", sessions, SessionOptions)
     if explorer:
         from trio_mcp.transports.http.explorer import ExplorerPage, check_protected
 
@@ -415,4 +408,5 @@ def http_app(
             raise ValueError(f"{EXPLORER_PATH} is the explorer's path; take another one")
         check_protected(policy)
         page = ExplorerPage.load({"endpoint": path.lstrip("/")})
-    return HttpApp(registry, path, policy, limits or Limits(), sse_path, card, page, store)
+    limits = option("limits", limits, Limits)
+    return HttpApp(registry, path, policy, sessions, limits, sse_path, card, page, store)

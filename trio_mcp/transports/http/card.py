@@ -87,18 +87,11 @@ class ServerCard:
 def card_documents(
     card: ServerCard, registry: Registry, endpoint: str
 ) -> dict[str, PublicDocument]:
-    """Make the card and the catalog, by their paths.
-
-    Args:
-        card: What the author says.
-        registry: What is served.
-        endpoint: The path of the MCP endpoint.
-    """
     info = to_wire(registry.info)
     remote: dict[str, Json] = {
         "type": "streamable-http",
         "url": card.url,
-        "supportedProtocolVersions": [each.name for each in ALL],
+        "supportedProtocolVersions": [revision.name for revision in ALL],
     }
     document: dict[str, Json] = {
         "$schema": _SCHEMA,

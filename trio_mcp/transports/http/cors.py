@@ -1,7 +1,7 @@
-"""What browsers want to be told before a page may use a server of another origin (CORS).
+"""What lets browsers' pages use a server of another origin (CORS).
 
-It follows from the check of the `Origin` in `guard`: a page that may use the server is told that
-it may, and no other is told anything. There are no cookies here, so credentials never come along
+It follows from the check of the `Origin` in `guard`: a page that may use the server gets these
+headers, and no other does. There are no cookies here, so credentials never come along
 unasked: a page that needs a token has to know one.
 """
 
@@ -23,7 +23,6 @@ _SECONDS: Final = b"7200"
 
 
 def allowing(origin: str) -> list[Header]:
-    """The headers that let pages of an origin read a response."""
     return [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-expose-headers", _EXPOSED),
@@ -32,7 +31,6 @@ def allowing(origin: str) -> list[Header]:
 
 
 def is_preflight(http: HttpRequest) -> bool:
-    """Whether a browser asks if a page may send some request, before it sends it."""
     return http.method == "OPTIONS" and b"origin" in http.headers and _METHOD in http.headers
 
 

@@ -1,7 +1,7 @@
 """Documents that everybody may read, without a token and from any page: how one finds and gets in.
 
 They do not change while the app lives, so they have an entity tag, and a client that has the
-document already is told so (RFC 9110, section 13.1.2).
+document already gets 304 (RFC 9110, section 13.1.2).
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ _ANY_PAGE: Final = [
 
 
 def check_get(http: HttpRequest) -> None:
-    """Refuse (405) what is no request for a page."""
     if http.method not in ("GET", "HEAD"):
         raise Refusal(405, "This page is for GET.", [(b"allow", b"GET, HEAD")])
 
@@ -33,13 +32,7 @@ def _encoded(value: Json) -> bytes:
 
 @frozen
 class PublicDocument:
-    """A JSON document.
-
-    Args:
-        body: The value.
-        media_type: Its media type.
-        max_age: Seconds for which it may be kept without asking again.
-    """
+    """A JSON document."""
 
     body: bytes = field(converter=_encoded)
     media_type: bytes = JSON
@@ -51,11 +44,6 @@ class PublicDocument:
         return b'"%s"' % hashlib.sha256(self.body).hexdigest()[:32].encode()
 
     async def serve(self, http: HttpRequest) -> None:
-        """Answer a request for it.
-
-        Raises:
-            Refusal: It is no GET (405).
-        """
         http.answer_headers.extend(_ANY_PAGE)
         if is_preflight(http):
             await answer_preflight(http)
@@ -63,7 +51,7 @@ class PublicDocument:
         check_get(http)
         kept = b"public, max-age=%d" % self.max_age
         headers: list[Header] = [(b"cache-control", kept), (b"etag", self.etag)]
-        known = [each.strip() for each in http.headers.get(b"if-none-match", b"").split(b",")]
+        known = [tag.strip() for tag in http.headers.get(b"if-none-match", b"").split(b",")]
         if self.etag in known or b"W/" + self.etag in known or b"*" in known:
             await http.respond(304, headers=headers)
         else:

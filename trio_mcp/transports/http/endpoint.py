@@ -7,9 +7,9 @@ Both go through the same dispatcher as on any other transport.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import trio
 from attrs import define, field
@@ -42,12 +42,13 @@ from trio_mcp.transports.http.request import (
     EVENTS,
     JSON,
     Disconnected,
-    Header,
     HttpRequest,
     Refusal,
 )
-from trio_mcp.transports.http.session import HttpSession, SessionStream
+from trio_mcp.transports.http.session import HttpSession
 from trio_mcp.transports.http.sessions import SESSION, Sessions
+from trio_mcp.transports.http.sharing.interface import EventStream, Sharing
+from trio_mcp.wire.answers import BatchAnswer, Reply, Result, reply_line
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
     UNKNOWN_ID,
@@ -57,33 +58,18 @@ from trio_mcp.wire.jsonrpc import (
     Notification,
     Request,
     Response,
-    decode,
     is_id,
 )
 from trio_mcp.wire.methods import modern_only
 from trio_mcp.wire.revisions import BY_NAME, LEGACY, MODERN
 
-if TYPE_CHECKING:  # few servers share a store
-    from trio_mcp.transports.http.sharing.stream import ElsewhereStream
-
 _ASSUMED: Final = "2025-03-26"
-"""What a legacy client without a version header speaks."""
 _ALLOW: Final = [(b"allow", b"GET, POST, DELETE")]
 
 
 @define(eq=False, repr=False)
 class McpEndpoint:
-    """The path for clients of Streamable HTTP, for POST, GET and DELETE.
-
-    Args:
-        server: What is served.
-        sessions: Those of legacy clients.
-        guard: Knows what a token allows.
-        policy: The bounds to keep.
-        slots: Those for calls that all clients share.
-        runner: Runs the calls.
-        shared: Whether sessions go on at other instances when this one stops.
-    """
+    """The path for clients of Streamable HTTP, for POST, GET and DELETE."""
 
     _server: Server
     _sessions: Sessions
@@ -91,11 +77,9 @@ class McpEndpoint:
     _policy: HttpPolicy
     _slots: Slots
     _runner: Runner
-    _shared: bool
+    _sharing: Sharing
     _alone: dict[Inbound, HttpRequest] = field(factory=dict, init=False)
-    """Of requests that stand for themselves."""
     stopping: bool = field(default=False, init=False)
-    """Whether nothing is begun any more that would go on for ever."""
 
     async def serve(self, http: HttpRequest) -> None:
         """Answer a request that the guard has let pass.
@@ -118,7 +102,6 @@ class McpEndpoint:
         self._sessions.stop()
 
     def cancel_calls(self) -> None:
-        """Cancel the calls that still run, and have them answered."""
         for inbound in list(self._alone):
             inbound.cancel_all()
         self._sessions.cancel_calls()
@@ -130,9 +113,8 @@ class McpEndpoint:
             Refusal: It does not (403).
         """
         if http.authorization is not None:
-            method = message.method if isinstance(message, Request) else ""
-            context = context_of(http, method, self._server)
-            self._guard.require(http, needed_scopes(message, context))
+            context = partial(context_of, http, self._server)
+            self._guard.require(http, needed_scopes(message, self._server, context))
 
     # -- POST -----------------------------------------------------------------------------
 
@@ -154,7 +136,7 @@ class McpEndpoint:
             await self._take_modern(http, message)
         else:
             _check_version(http)
-            if self._policy.stateless or _stands_alone(http, message):
+            if self._sessions.options.stateless or _stands_alone(http, message):
                 await self._answer_alone(http, message)
             else:
                 await self._answer_in_session(http, message)
@@ -163,18 +145,17 @@ class McpEndpoint:
         """Whether it begins something that lasts no longer than this server."""
         known = None
         if isinstance(message, Request):
-            known = self._server.registry.methods.get(message.method)
+            known = self._server.catalogue.methods.get(message.method)
         if known is None or not known.lasting:
             return False
-        return not (self._shared and _begins_session(message))  # which goes on at the others
+        return not (self._sharing.outlasts_instance and _begins_session(message))
 
     def _means_modern(self, http: HttpRequest, request: Request) -> bool:
-        """Whether a request means to be a modern one, though its `_meta` does not say so."""
-        return modern_only(request.method, self._server.registry.methods) or _says_modern(http)
+        return modern_only(request.method, self._server.catalogue.methods) or _says_modern(http)
 
     def _check_headers(self, http: HttpRequest, request: Request) -> None:
         try:
-            check_headers(http, request, self._server.registry)
+            check_headers(http, request, self._server.catalogue)
         except McpError as error:
             raise bad_message(request.id, error) from None
 
@@ -242,9 +223,9 @@ class McpEndpoint:
         try:
             channel = ResponseChannel(http, self._policy.keep_alive)
             request = inbound.admit(message, channel)
-            if isinstance(request, bytes):
-                status = status_of(request, message.id) if modern else 200
-                await finish(http, outgoing(http, request), status)
+            if not isinstance(request, InboundRequest):
+                status = status_of(request) if modern else 200
+                await finish(http, outgoing(http, message.id, request), status)
                 return
             if request.may_notify:
                 channel = request.channel = QueuedChannel(
@@ -253,12 +234,11 @@ class McpEndpoint:
             await run_call(http, request, self._runner)
         finally:
             del self._alone[inbound]
-        line = channel.line
         if not channel.ended:
-            status = 200 if line is None or not modern else status_of(line, message.id)
-            answer = outgoing(http, line)
-            # Nobody else holds it now: a slow client gives memory back with each piece it takes.
-            line = channel.line = request.response = None
+            status = status_of(channel.reply) if modern else 200
+            answer = outgoing(http, message.id, channel.reply)
+            # Nothing else holds it now: a slow client gives memory back with each piece it takes.
+            channel.reply = request.reply = None
             await finish(http, answer, status)
 
     async def _answer_in_session(self, http: HttpRequest, message: Message) -> None:
@@ -269,11 +249,9 @@ class McpEndpoint:
         if isinstance(message, Request):
             await self._answer_on_stream(http, message, session)
         elif isinstance(message, Batch):
-            for each in message.messages:
-                await session.forward(each)
-            await self._answer_batch(
-                http, message, session.inbound, session.session, session.headers, session.settle_for
-            )
+            for part in message.messages:
+                await session.sharing.forward(part)
+            await self._answer_batch(http, message, session.inbound, session.session, session)
         else:
             assert not isinstance(message, Malformed)  # `read_message` has refused it
             await session.take(message)
@@ -291,32 +269,33 @@ class McpEndpoint:
             answer = await while_connected(http, partial(self._shake_hands, request, session))
             if answer is None:
                 raise Disconnected
-            shaken = decode(answer[:-1])
-            if isinstance(shaken, Response) and shaken.error is not None:
-                raise Refusal(400, "The handshake is refused.", body=answer[:-1])
-            await session.share()
+            if isinstance(answer, McpError):
+                refused = reply_line(request.id, answer)
+                raise Refusal(400, "The handshake is refused.", body=refused[:-1])
+            await session.sharing.begin()
         except BaseException:
             self._sessions.end(session)
             raise
-        await http.respond(200, answer[:-1], headers=session.headers)
+        await http.respond(200, reply_line(request.id, answer)[:-1], headers=session.headers)
 
-    async def _shake_hands(self, request: Request, session: HttpSession) -> bytes | None:
+    async def _shake_hands(self, request: Request, session: HttpSession) -> Reply | None:
         channel = ResponseOnly()
         answer = session.inbound.admit(request, channel)
-        if isinstance(answer, bytes):
-            return answer
-        await self._runner.run(answer)  # it goes through middleware
-        return channel.line
+        if isinstance(answer, InboundRequest):
+            await self._runner.run(answer)  # it goes through middleware
+            return channel.reply
+        return answer
 
     async def _answer_on_stream(
         self, http: HttpRequest, request: Request, session: HttpSession
     ) -> None:
         async def answer() -> None:
             begun = await session.begin(request, http.authorization)
-            if isinstance(begun, bytes):
-                await http.respond(200, begun[:-1], headers=session.headers)
+            if isinstance(begun, Result | McpError):
+                line = reply_line(request.id, begun)
+                await http.respond(200, line[:-1], headers=session.headers)
             else:
-                await begun.answer(http, self._policy)
+                await begun.answer(http, self._policy.keep_alive)
 
         await while_connected(http, answer)
 
@@ -326,16 +305,15 @@ class McpEndpoint:
         batch: Batch,
         inbound: Inbound,
         session: Session,
-        headers: Iterable[Header] = (),
-        settle: Callable[[Batch], Awaitable[None]] | None = None,
+        kept: HttpSession | None = None,
     ) -> None:
-        """Answer a batch with an array (2025-03-26, "Batching")."""
         failures: list[StoreError] = []  # a nursery would make a group of one
+        headers = () if kept is None else kept.headers
 
         async def settled() -> None:
             try:
-                if settle is not None:
-                    await settle(batch)
+                if kept is not None:
+                    await kept.settle_for(batch)
             except StoreError as error:
                 failures.append(error)
 
@@ -347,18 +325,19 @@ class McpEndpoint:
             channel = ResponseOnly()
             session.authorization = http.authorization  # each request keeps the one it came with
             # No checkpoint before the tasks run: whatever is opened here is closed by them.
-            opened, line = inbound.take(batch, channel)
+            opened, reply = inbound.take(batch, channel)
             async with trio.open_nursery() as nursery:
                 for request in opened:
                     nursery.start_soon(run, request)
                 await settled()  # what was set at once, before another instance may set it
             if failures:
                 raise failures[0]
-            line = line or channel.line
-            if line is None:
+            reply = reply or channel.reply
+            if reply is None:
                 await http.respond(202, headers=headers)
-            else:  # no array answers a batch that was refused as a whole
-                status = 200 if line.startswith(b"[") else 400
+            else:  # one answer and no array: the batch was refused as a whole
+                status = 200 if isinstance(reply, BatchAnswer) else 400
+                line = reply_line(UNKNOWN_ID, reply)
                 await http.respond(status, line[:-1], headers=headers)
 
         await while_connected(http, answer)
@@ -366,8 +345,7 @@ class McpEndpoint:
     # -- GET and DELETE -------------------------------------------------------------------
 
     async def _get(self, http: HttpRequest) -> None:
-        """Open the stream of a session, or one that was interrupted (legacy)."""
-        if self._policy.stateless or _says_modern(http):
+        if self._sessions.options.stateless or _says_modern(http):
             raise Refusal(405, "There is no stream to GET; see subscriptions/listen.", _ALLOW)
         if not accepts(http, EVENTS):
             raise Refusal(406, "The client must accept text/event-stream.")
@@ -378,15 +356,14 @@ class McpEndpoint:
             raise _stopping()
         session = await self._sessions.find(http)
         event_id = http.header(b"last-event-id")
-        stream: SessionStream | ElsewhereStream = session.standalone
+        stream: EventStream = session.standalone
         after = session.standalone.sent
         if event_id is not None:
             stream, after = session.resumed(event_id)
-        await while_connected(http, partial(stream.follow, http, self._policy, after))
+        await while_connected(http, partial(stream.follow, http, self._policy.keep_alive, after))
 
     async def _delete(self, http: HttpRequest) -> None:
-        """End a session (legacy)."""
-        if self._policy.stateless or _says_modern(http):
+        if self._sessions.options.stateless or _says_modern(http):
             raise Refusal(405, "There are no sessions to end.", _ALLOW)
         session = await self._sessions.find(http)
         await self._sessions.delete(session)
@@ -421,12 +398,10 @@ def _begins_session(message: Message) -> bool:
 
 
 def _says_modern(http: HttpRequest) -> bool:
-    """Whether the header of a message says so."""
     return http.headers.get(VERSION, b"").decode("latin-1") in MODERN
 
 
 def _claim_modern(meta: Any) -> dict[str, Any]:
-    """The `_meta` of a request that is modern by its header or method, but does not say so."""
     from trio_mcp.wire.revisions import META_CLIENT_CAPABILITIES
 
     # With one of the two required fields there, the dispatcher names the one that is missing.
@@ -441,13 +416,11 @@ def _check_version(http: HttpRequest) -> None:
 
 
 def _session_of(http: HttpRequest, caller: Caller = UNKNOWN_CALLER) -> Session:
-    """What is known of who sends a message that belongs to no session."""
     return Session(
         "http", caller=caller, principal=http.principal, authorization=http.authorization
     )
 
 
-def context_of(http: HttpRequest, method: str, server: Server) -> RequestContext:
-    """What is known of a request before its message is looked at."""
+def context_of(http: HttpRequest, server: Server, method: str) -> RequestContext:
     session = _session_of(http)
     return RequestContext(server, "", method, {}, UNKNOWN_CALLER, session, session.authorization)

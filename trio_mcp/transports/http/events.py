@@ -1,7 +1,7 @@
 """The events of legacy sessions, kept for clients that lose their connection and come back.
 
 `MemoryEventStore` is a bounded list in memory, and `EventMemory` what all of these have together.
-`HttpPolicy.event_store` makes any other.
+`SessionOptions.event_store` makes any other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ _LEAST_BYTES: Final = 1024
 """What a short event takes, with all that is around it."""
 
 Key = tuple[str, int]
-"""A stream, and the number of an event in it."""
 
 
 @public
@@ -49,18 +48,17 @@ class _Share:
 class EventMemory:
     """The memory that the events of all sessions have together.
 
-    When it is full, who adds an event loses older ones, if he has more than a fair share of it;
-    otherwise whoever has most does. So nobody loses any to one who has more.
+    When it is full, an owner who adds an event loses older ones, if that owner has more than a fair
+    share of it; otherwise the owner who has most does. So none loses any to one who has more.
 
     Args:
-        most_bytes: Bytes of all events together. An event counts with its length, but with 1 KiB
+        max_bytes: Bytes of all events together. An event counts with its length, but with 1 KiB
             at least; the last one is kept however long it is.
     """
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self.size = 0
-        """Bytes that are counted now."""
         self._shares: dict[str, _Share] = {}
 
     def add(self, owner: str, store: MemoryEventStore, key: Key, length: int) -> None:
@@ -72,12 +70,11 @@ class EventMemory:
         share.events[store, key] = size
         share.size += size
         self.size += size
-        while self.size > self._most and self.size > size:
-            greedy = share.size * len(self._shares) > self._most and len(share.events) > 1
+        while self.size > self._max_bytes and self.size > size:
+            greedy = share.size * len(self._shares) > self._max_bytes and len(share.events) > 1
             self._forget_one_of(share if greedy else self._largest(store, key))
 
     def _largest(self, store: MemoryEventStore, key: Key) -> _Share:
-        """The share of which most can be forgotten: not the event that has just come."""
         last = (store, key)
         return max(
             self._shares.values(),
@@ -89,7 +86,6 @@ class EventMemory:
         store.forget(key)
 
     def remove(self, owner: str, store: MemoryEventStore, key: Key) -> None:
-        """Count an event no more."""
         share = self._shares[owner]
         size = share.events.pop((store, key))
         share.size -= size
@@ -102,52 +98,50 @@ class MemoryEventStore:
     """The last events of a session, in memory.
 
     Args:
-        most: Events that are kept, of all streams together.
-        most_bytes: Bytes that these may have; the last event is kept however long it is.
+        limit: Events that are kept, of all streams together.
+        max_bytes: Bytes that these may have; the last event is kept however long it is.
         memory: What all sessions have together.
         owner: Whose share of that it is.
     """
 
     def __init__(
-        self, most: int, most_bytes: int, memory: EventMemory | None = None, owner: str = ""
+        self, limit: int, max_bytes: int, memory: EventMemory | None = None, owner: str = ""
     ) -> None:
-        self._most = most
-        self._most_bytes = most_bytes
-        self._memory: Final = memory or EventMemory(most_bytes)
+        self._limit = limit
+        self._max_bytes = max_bytes
+        self._memory: Final = memory or EventMemory(max_bytes)
         self._owner = owner
         self._bytes = 0
         self._numbers: dict[str, int] = {}
         self._events: OrderedDict[Key, bytes] = OrderedDict()
 
     def append(self, stream: str, line: bytes) -> int:
-        """Keep an event. Return its number within its stream, from 1 on."""
         number = self._numbers[stream] = self._numbers.get(stream, 0) + 1
         self._events[stream, number] = line
         self._bytes += len(line)
-        while len(self._events) > self._most or self._is_too_long():
+        while len(self._events) > self._limit or self._is_too_long():
             self.forget(next(iter(self._events)))
         self._memory.add(self._owner, self, (stream, number), len(line))
         return number
 
     def _is_too_long(self) -> bool:
-        return self._bytes > self._most_bytes and len(self._events) > 1
+        return self._bytes > self._max_bytes and len(self._events) > 1
 
     def since(self, stream: str, number: int) -> list[tuple[int, bytes]]:
-        """Return the events of a stream that are kept and come after a number."""
         last = self._numbers.get(stream, 0)
-        numbers = range(max(number + 1, last - self._most + 1), last + 1)
+        numbers = range(max(number + 1, last - self._limit + 1), last + 1)
         return [
-            (each, self._events[stream, each]) for each in numbers if (stream, each) in self._events
+            (number, self._events[stream, number])
+            for number in numbers
+            if (stream, number) in self._events
         ]
 
     def drop(self, stream: str) -> None:
-        """Forget a stream."""
         last = self._numbers.pop(stream, 0)
-        for number in range(max(1, last - self._most + 1), last + 1):
+        for number in range(max(1, last - self._limit + 1), last + 1):
             if (stream, number) in self._events:
                 self.forget((stream, number))
 
     def forget(self, key: Key) -> None:
-        """Forget an event."""
         self._bytes -= len(self._events.pop(key))
         self._memory.remove(self._owner, self, key)

@@ -1,7 +1,7 @@
-"""The page on which people look at a server and try it out: one file, which asks nobody else.
+"""The page on which people look at a server and try it out: one file, which asks no other server.
 
 The page speaks MCP itself, over the same endpoint as any client, so there is no second way in: it
-can do what its user can. It holds nothing secret, and is given to everybody who may know that the
+can do what its user can. It holds nothing secret, and is given to all who may know that the
 server is there. What servers send is text to it: the content security policy lets no script and no
 style run but those of the file, by their hashes, and no other server be asked.
 """
@@ -43,7 +43,7 @@ _POLICY: Final = (
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 _UNPROTECTED: Final = (
-    "explorer=True lets whoever reaches the server call its tools from a page: "
+    "explorer=True lets anyone who reaches the server call its tools from a page: "
     "protect it with HttpPolicy(auth=...) or HttpPolicy(tokens=...), or serve this machine only"
 )
 
@@ -57,11 +57,6 @@ class ExplorerPage:
 
     @classmethod
     def load(cls, settings: Mapping[str, Json]) -> ExplorerPage:
-        """Read the file, and tell the page where the server is.
-
-        Args:
-            settings: What the script of the page finds as `settings`.
-        """
         # In a script element, nothing but "<" could be taken for the end of it.
         told = encode(dict(settings))[:-1].replace(b"<", b"\\u003c")
         html = _SETTINGS.sub(lambda found: found[1] + told + found[2], _FILE.read_bytes())
@@ -69,7 +64,7 @@ class ExplorerPage:
         return cls(html, [*_HEADERS, (b"content-security-policy", policy.encode())])
 
     def check_visitor(self, http: HttpRequest, policy: HttpPolicy) -> None:
-        """Let somebody in who is on this machine, or who will need a token for all that they do.
+        """Let visitors in who are on this machine, or who will need a token for all that they do.
 
         Raises:
             Refusal: They are not (403): the app is served where it was not meant to be.
@@ -78,22 +73,16 @@ class ExplorerPage:
             raise Refusal(403, "Without tokens, this page is for the machine of the server only.")
 
     async def serve(self, http: HttpRequest) -> None:
-        """Answer a request for it."""
         await http.respond(200, self.html, _HTML, self.headers)
 
 
 def _hash(element: re.Pattern[bytes], html: bytes) -> str:
-    """What the policy calls the one element of its kind."""
     (content,) = element.findall(html)
     return f"'sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}'"
 
 
 def check_protected(policy: HttpPolicy, host: str | None = None) -> None:
     """Refuse to show the page to others than this machine and those who have a token.
-
-    Args:
-        policy: Who may use the server.
-        host: Where it listens, if that is known.
 
     Raises:
         ValueError: It listens beyond this machine or is meant to be reached by another name, and

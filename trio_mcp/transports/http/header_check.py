@@ -1,6 +1,6 @@
 """Comparing what a modern request says in its headers with what it says in its body.
 
-Whoever stands between client and server (a gateway, a proxy) sees the headers; the server acts on
+A gateway or proxy between client and server sees the headers; the server acts on
 the body. If the two could differ, one would be deceived (2026-07-28, "Server Validation").
 """
 
@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from trio_mcp.registry import Registry
+from trio_mcp.registry.catalogue import Catalogue
 from trio_mcp.transports.http.request import HttpRequest
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError
 from trio_mcp.wire.headers import Path, decode_value
 from trio_mcp.wire.jsonrpc import Json, Request
-from trio_mcp.wire.methods import target_of
+from trio_mcp.wire.methods import CALL_TOOL, target_of
 from trio_mcp.wire.revisions import META_VERSION
 
 VERSION: Final = b"mcp-protocol-version"
@@ -24,12 +24,11 @@ METHOD: Final = b"mcp-method"
 NAME: Final = b"mcp-name"
 
 _WHOLE: Final = re.compile(r"(-?[0-9]{1,400})(?:\.0+)?")
-"""How an integer may be written."""
 
 _SHORT: Final = 200
 
 
-def check_headers(http: HttpRequest, request: Request, registry: Registry) -> None:
+def check_headers(http: HttpRequest, request: Request, catalogue: Catalogue) -> None:
     """Compare the headers and the body of a modern request.
 
     Raises:
@@ -40,11 +39,11 @@ def check_headers(http: HttpRequest, request: Request, registry: Registry) -> No
     if isinstance(version, str):  # else the dispatcher says that it is missing, or odd
         _compare("MCP-Protocol-Version", headers.get(VERSION), version)
     _compare("Mcp-Method", headers.get(METHOD), method)
-    target = target_of(method, registry.methods)
+    target = target_of(method, catalogue.methods)
     name = None if target is None else params.get(target)
     if isinstance(name, str):  # as above
         _compare("Mcp-Name", headers.get(NAME), name, encoded=True)
-        tool = registry.tools.get(name) if method == "tools/call" else None
+        tool = catalogue.tools.get(name) if method == CALL_TOOL.name else None
         if tool is not None and (mirrored := tool.mirrored):
             _check_parameters(headers, mirrored, params.get("arguments"))
 
@@ -84,7 +83,6 @@ def _compare(name: str, header: bytes | None, value: Json, *, encoded: bool = Fa
 
 @lru_cache(maxsize=1024)  # methods and names, again and again
 def _plain(text: str) -> bytes | None:
-    """Write a text as it stands in a header, if it means itself there."""
     means_itself = text.isascii() and text.isprintable() and not text.startswith("=?")
     return text.encode() if means_itself else None
 

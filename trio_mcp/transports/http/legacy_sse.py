@@ -7,18 +7,15 @@ the task of the GET, so it ends with it.
 
 Nothing is kept for a client that cannot be reached: a POST waits until the connection takes its
 message, and the connection writes no more while the client does not read. Where several instances
-share a store, a POST may come to any of them: `SharedPosts` takes it to the one with the stream.
+share sessions, a POST may come to any of them: `Sharing` takes it to the one with the stream.
 """
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import parse_qs, quote
-from weakref import WeakValueDictionary
 
 import trio
 from attrs import define, field
@@ -35,26 +32,22 @@ from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.posted import accepts, check_json, read_message
 from trio_mcp.transports.http.request import EVENTS, HttpRequest, Refusal
 from trio_mcp.transports.http.sessions import Sessions
+from trio_mcp.transports.http.sharing.interface import Sharing, Take
 from trio_mcp.transports.stream import run_connection
 from trio_mcp.wire.framing import Frame
 from trio_mcp.wire.jsonrpc import Message
 from trio_mcp.wire.sse import encode_event
 
-if TYPE_CHECKING:  # few servers share a store
-    from trio_mcp.transports.http.sharing.instance import Instance
-    from trio_mcp.transports.http.sharing.posts import SharedPosts
-
 _ALLOW: Final = [(b"allow", b"GET, POST")]
 _RETRY: Final = [(b"retry-after", b"10")]
 _SESSION: Final = "session_id"
-_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class SseLines:
     """The server's end of the lines that travel in both directions (a `LineTransport`)."""
 
     def __init__(self) -> None:
-        self._deliver, self._delivered = trio.open_memory_channel[bytes](0)
+        self.deliver, self._delivered = trio.open_memory_channel[bytes](0)
         self._events = b""  # what waits to be passed on
         self._finished = False
         self._broken = False
@@ -62,20 +55,8 @@ class SseLines:
 
     # -- for the requests that carry it ---------------------------------------------------
 
-    async def deliver(self, line: bytes) -> None:
-        """Have a line received. Cancelled, it is not.
-
-        Raises:
-            trio.BrokenResourceError: Nothing is received any more.
-        """
-        await self._deliver.send(line)
-
     async def pass_on(self, http: HttpRequest, keep_alive: float) -> None:
         """Write what is sent as events, until `finish`; and comments while nothing is.
-
-        Args:
-            http: The request whose response the events are.
-            keep_alive: Seconds between the comments.
 
         Raises:
             Disconnected: The client has left.
@@ -98,24 +79,21 @@ class SseLines:
             self._changed.unpark_all()
 
     def finish(self) -> None:
-        """Nothing is received any more, and nothing will be sent."""
         self.refuse()
         self._finished = True
         self._changed.unpark_all()
 
     def refuse(self) -> None:
-        """Nothing is received any more."""
         self._delivered.close()
 
     # -- for the connection (`LineTransport`) --------------------------------------------
 
     async def receive(self) -> list[Frame]:
-        """Wait for a message."""
         return [await self._delivered.receive()]
 
     async def send(self, lines: list[bytes]) -> None:
         """Have lines passed on, and wait until they are. Cancelled meanwhile, they still are."""
-        self._events = b"".join(encode_event(each[:-1], event="message") for each in lines)
+        self._events = b"".join(encode_event(line[:-1], event="message") for line in lines)
         self._changed.unpark_all()
         while self._events and not self._broken:
             await self._changed.park()
@@ -144,14 +122,9 @@ class _SseSession:
             self.lease.deadline = max(self.lease.deadline, authorization.deadline)
 
     async def take(self, line: bytes, authorization: Authorization | None) -> bool:
-        """Have a message received. Cancelled, it is not.
-
-        Returns:
-            Whether it was; if not, nothing is received any more.
-        """
         self.renew(authorization)
         try:
-            await self.stream.deliver(line)
+            await self.stream.deliver.send(line)
         except trio.BrokenResourceError:
             return False
         return True
@@ -165,17 +138,7 @@ class _SseSession:
 
 @define(eq=False, repr=False)
 class SseEndpoint:
-    """The path for clients of HTTP+SSE, for GET and POST.
-
-    Args:
-        path: The path, below the place where the app is mounted.
-        server: What is served.
-        sessions: Those that there are besides: all together are bounded.
-        slots: Those for calls that all clients share.
-        policy: The bounds to keep.
-        require: Refuses a message whose token does not allow it.
-        instance: This instance, if there are others that may be posted to.
-    """
+    """The path for clients of HTTP+SSE, for GET and POST."""
 
     _path: str
     _server: Server
@@ -183,12 +146,8 @@ class SseEndpoint:
     _slots: Slots
     _policy: HttpPolicy
     _require: Callable[[HttpRequest, Message], None]
-    _instance: Instance | None = None
+    _sharing: Sharing
     _open: dict[str, _SseSession] = field(factory=dict, init=False)
-    # Each for as long as somebody uses it.
-    _posts: WeakValueDictionary[tuple[str, str | None], SharedPosts] = field(
-        factory=WeakValueDictionary, init=False
-    )
     _stopping: bool = field(default=False, init=False)
 
     async def serve(self, http: HttpRequest) -> None:
@@ -209,13 +168,12 @@ class SseEndpoint:
     def stop(self) -> None:
         """Begin no more sessions. Those that there are end once their calls have, or the grace."""
         self._stopping = True
-        for each in list(self._open.values()):
-            each.connection.stop()
+        for session in list(self._open.values()):
+            session.connection.stop()
 
     # -- GET ------------------------------------------------------------------------------
 
     async def _get(self, http: HttpRequest) -> None:
-        """Hold a session for as long as the client reads."""
         if b"accept" in http.headers and not accepts(http, EVENTS):
             raise Refusal(406, "The client must accept text/event-stream.")
         if self._stopping:
@@ -251,8 +209,7 @@ class SseEndpoint:
                 session, stream, connection, trio.CancelScope(deadline=http.deadline)
             )
             try:
-                posts = self._shared(id, http)
-                async with nullcontext() if posts is None else posts.taken_from_others(held.take):
+                async with self._sharing.taking_posts(id, http.principal, held.take):
                     await http.start_stream()
                     endpoint = f"{quote(self._mounted_at(http))}?{_SESSION}={id}"
                     await http.send_raw(encode_event(endpoint.encode(), event="endpoint"))
@@ -262,18 +219,6 @@ class SseEndpoint:
             finally:
                 no_more()
 
-    def _shared(self, id: str, http: HttpRequest) -> SharedPosts | None:
-        """What joins a session to other instances, if there are any."""
-        if self._instance is None or not _ID.fullmatch(id):
-            return None
-        from trio_mcp.transports.http.sharing.posts import SharedPosts
-
-        key = id, http.principal
-        posts = self._posts.get(key)
-        if posts is None:
-            posts = self._posts[key] = SharedPosts(self._instance, id, http.principal)
-        return posts
-
     def _mounted_at(self, http: HttpRequest) -> str:
         root: str = http.scope.get("root_path", "").rstrip("/")
         return root + self._path
@@ -281,7 +226,6 @@ class SseEndpoint:
     # -- POST -----------------------------------------------------------------------------
 
     async def _post(self, http: HttpRequest) -> None:
-        """Take a message of a session's client."""
         take = self._find(http)
         check_json(http)
         message, body = await read_message(http, self._server.limits)
@@ -294,17 +238,19 @@ class SseEndpoint:
 
         await while_connected(http, deliver)
 
-    def _find(self, http: HttpRequest) -> Callable[[bytes, Authorization | None], Awaitable[bool]]:
-        """Return what takes the messages of a session: here, or at the instance that has it."""
+    def _find(self, http: HttpRequest) -> Take:
         query: bytes = http.scope.get("query_string", b"")
         [id, *_] = parse_qs(query.decode("latin-1")).get(_SESSION, [""])
-        session, posts = self._open.get(id), self._shared(id, http)
-        if session is not None and session.session.principal == http.principal:
-            session.renew(http.authorization)
-            return session.take
-        if session is not None or posts is None:
+        session = self._open.get(id)
+        if session is None:
+            try:
+                return self._sharing.poster(id, http.principal)
+            except LookupError:
+                raise _no_session() from None
+        if session.session.principal != http.principal:
             raise _no_session()
-        return posts.post
+        session.renew(http.authorization)
+        return session.take
 
 
 _METHODS: Final[dict[str, Callable[[SseEndpoint, HttpRequest], Awaitable[None]]]] = {

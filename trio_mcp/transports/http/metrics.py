@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import accumulate
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-from attrs import define, field
+from attrs import define, field, frozen
 
-from trio_mcp.server.handlercall import OUTCOMES
+from trio_mcp.layers.call_log import OUTCOMES
 
 if TYPE_CHECKING:
     from trio_mcp.server.handlercall import HandlerCall
@@ -35,7 +36,6 @@ _SERVER: Final = {
     "bytes_in": ("counter", "Bytes that were read."),
     "bytes_out": ("counter", "Bytes that were written."),
 }
-"""What the embedded server counts."""
 
 
 class Metrics:
@@ -51,9 +51,8 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._ended: defaultdict[tuple[str, str], _Calls] = defaultdict(_Calls)
         self._refused: Counter[tuple[str, str, str]] = Counter()
-        self._registry.register(_CallCollector(self._ended, self._refused))
+        self._registry.register(_Collector(self._calls))
         self.in_flight = 0
-        """Calls that run."""
         in_flight = Gauge("mcp_requests_in_flight", "Calls that run.", registry=self._registry)
         in_flight.set_function(lambda: self.in_flight)
         self._sessions = Gauge(
@@ -61,69 +60,97 @@ class Metrics:
         )
 
     def observe_call(self, call: HandlerCall) -> _Observation:
-        """Count a call and measure it, in a `with` statement."""
         return _Observation(self, call)
 
     def ended(self, call: HandlerCall, seconds: float) -> None:
-        """Count a call that has ended."""
-        calls = self._ended[call.kind, call.handler.name]
+        calls = self._ended[call.entry.kind, call.entry.name]
         calls.outcomes[call.outcome] += 1
         calls.buckets[bisect_left(_BUCKETS, seconds)] += 1
         calls.seconds += seconds
 
     def refused(self, kind: str, name: str | None, outcome: str) -> None:
-        """Count a call that was refused; without a name if there is no such thing."""
         self._refused[kind, name or "", outcome] += 1
 
     def watch_sessions(self, count: Callable[[], int]) -> None:
-        """Say how the number of sessions is found."""
         self._sessions.set_function(count)
 
     def watch_server(self, counters: Any) -> None:
-        """Add what the embedded server counts."""
-        self._registry.register(_ServerCollector(counters))
+        self._registry.register(_Collector(partial(_server_metrics, counters)))
+
+    def _calls(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+
+        requests = CounterMetricFamily(
+            "mcp_requests", "Calls that ended, or were refused.", labels=(*_LABELS, "outcome")
+        )
+        errors = CounterMetricFamily(
+            "mcp_errors", "Calls that failed, or were refused.", labels=_LABELS
+        )
+        durations = HistogramMetricFamily(
+            "mcp_request_duration_seconds", "How long calls took.", labels=_LABELS
+        )
+        failed: Counter[tuple[str, str]] = Counter()
+        for (kind, name), calls in self._ended.items():
+            labels = (kind, name)
+            failed[labels] = sum(calls.outcomes[error] for error in _ERRORS)
+            buckets = zip(_BUCKETS_UP_TO, accumulate(calls.buckets), strict=True)
+            durations.add_metric(labels, list(buckets), calls.seconds)
+            for outcome, count in calls.outcomes.items():
+                requests.add_metric((*labels, outcome), count)
+        for (kind, name, outcome), count in self._refused.items():
+            failed[kind, name] += count
+            requests.add_metric((kind, name, outcome), count)
+        for labels, count in failed.items():
+            errors.add_metric(labels, count)
+        yield from (requests, errors, durations)
 
     def text(self) -> bytes:
-        """All metrics, as they are now."""
         from prometheus_client import generate_latest
 
         return generate_latest(self._registry)
 
     def snapshot(self) -> dict[str, Any]:
-        """The same as JSON-able values, to be added up (`workers.totals`)."""
+        """Return all metrics as JSON-able values, to be added up (`workers.totals`)."""
         found: dict[str, Any] = {}
         for family in self._registry.collect():
             samples: dict[str, dict[str, float]] = {}
-            for each in family.samples:
-                labels = orjson.dumps(each.labels).decode()
-                samples.setdefault(each.name, {})[labels] = each.value
+            for sample in family.samples:
+                labels = orjson.dumps(sample.labels).decode()
+                samples.setdefault(sample.name, {})[labels] = sample.value
             found[family.name] = [family.type, family.documentation, samples]
         return found
 
 
 def text_of(snapshot: dict[str, Any]) -> bytes:
-    """What a snapshot holds, as text."""
     from prometheus_client import generate_latest
 
-    return generate_latest(_SnapshotCollector(snapshot))
+    return generate_latest(_Collector(partial(_metrics_in, snapshot)))
 
 
-class _SnapshotCollector:
-    """Metrics that were collected before."""
+@frozen
+class _Collector:
+    """Metrics that are made when they are asked for, as `prometheus_client` wants them."""
 
-    def __init__(self, snapshot: dict[str, Any]) -> None:
-        self._snapshot = snapshot
+    collect: Callable[[], Iterator[Any]]
 
-    def collect(self) -> Iterator[Any]:
-        """Yield them."""
-        from prometheus_client.core import Metric
 
-        for name, (kind, help_text, samples) in self._snapshot.items():
-            metric = Metric(name, help_text, kind)
-            for sample, values in samples.items():
-                for labels, value in values.items():
-                    metric.add_sample(sample, orjson.loads(labels), value)
-            yield metric
+def _metrics_in(snapshot: dict[str, Any]) -> Iterator[Any]:
+    from prometheus_client.core import Metric
+
+    for name, (kind, help_text, samples) in snapshot.items():
+        metric = Metric(name, help_text, kind)
+        for sample, values in samples.items():
+            for labels, value in values.items():
+                metric.add_sample(sample, orjson.loads(labels), value)
+        yield metric
+
+
+def _server_metrics(counters: Any) -> Iterator[Any]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    families: dict[str, Any] = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
+    for name, (kind, help_text) in _SERVER.items():
+        yield families[kind](f"mcp_http_{name}", help_text, value=getattr(counters, name))
 
 
 class _Observation:
@@ -151,55 +178,3 @@ class _Calls:
     outcomes: dict[str, int] = field(factory=lambda: dict.fromkeys(OUTCOMES, 0))
     buckets: list[int] = field(factory=lambda: [0] * len(_BUCKETS_UP_TO))
     seconds: float = 0.0
-
-
-@define(eq=False)
-class _CallCollector:
-    """Makes metrics of these numbers when they are asked for."""
-
-    _ended: Mapping[tuple[str, str], _Calls]
-    _refused: Mapping[tuple[str, str, str], int]
-
-    def collect(self) -> Iterator[Any]:
-        """Yield the metrics."""
-        from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
-
-        requests = CounterMetricFamily(
-            "mcp_requests", "Calls that ended, or were refused.", labels=(*_LABELS, "outcome")
-        )
-        errors = CounterMetricFamily(
-            "mcp_errors", "Calls that failed, or were refused.", labels=_LABELS
-        )
-        durations = HistogramMetricFamily(
-            "mcp_request_duration_seconds", "How long calls took.", labels=_LABELS
-        )
-        failed: Counter[tuple[str, str]] = Counter()
-        for (kind, name), calls in self._ended.items():
-            labels = (kind.lower(), name)
-            failed[labels] = sum(calls.outcomes[each] for each in _ERRORS)
-            buckets = zip(_BUCKETS_UP_TO, accumulate(calls.buckets), strict=True)
-            durations.add_metric(labels, list(buckets), calls.seconds)
-            for outcome, count in calls.outcomes.items():
-                requests.add_metric((*labels, outcome), count)
-        for (kind, name, outcome), count in self._refused.items():
-            failed[kind.lower(), name] += count
-            requests.add_metric((kind.lower(), name, outcome), count)
-        for labels, count in failed.items():
-            errors.add_metric(labels, count)
-        yield from (requests, errors, durations)
-
-
-class _ServerCollector:
-    """Reads the server's counters when the metrics are asked for."""
-
-    def __init__(self, counters: Any) -> None:
-        self._counters = counters
-
-    def collect(self) -> Iterator[Any]:
-        """Yield the counters as metrics."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        families: dict[str, Any] = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
-        for name, (kind, help_text) in _SERVER.items():
-            value = getattr(self._counters, name)
-            yield families[kind](f"mcp_http_{name}", help_text, value=value)

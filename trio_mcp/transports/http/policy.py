@@ -6,12 +6,12 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import Attribute, evolve, field, fields, frozen, validators
+from attrs import Attribute, evolve, field, frozen, validators
 
-from trio_mcp.checks import is_a, is_function
+from trio_mcp.checks import is_a, is_function, tell_apart
 from trio_mcp.public import public
-from trio_mcp.transports.http.events import EventStore
 from trio_mcp.transports.http.proxies import Proxies
+from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.safe_repr import safe_repr
 
@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from trio_mcp.auth.server.resource import ResourceServer
 
 _count: Any = bound(whole=True)
-_positive: Any = bound()
 _rate_if_any: Any = validators.optional(bound(finite=True))
 
 Verify = Callable[[str], Awaitable["str | Authorization | None"]]
-"""Takes a bearer token; returns whose it is, or what it allows; `None` if it is nobody's."""
+"""Takes a bearer token; returns whose it is, or what it allows; `None` if it is not valid."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
@@ -36,9 +35,9 @@ _ORIGIN: Final = re.compile(r"\*|null|[A-Za-z][A-Za-z0-9+.-]*://[^/@?#\s]+/?")
 def _all_are(form: re.Pattern[str], how: str) -> Any:
     def check(policy: HttpPolicy, attribute: Attribute[Any], values: Any) -> None:
         is_list = isinstance(values, Collection) and not isinstance(values, str)
-        for each in values if is_list else [values]:
-            if not (is_list and isinstance(each, str) and form.fullmatch(each)):
-                name, found = attribute.name, safe_repr(each)
+        for value in values if is_list else [values]:
+            if not (is_list and isinstance(value, str) and form.fullmatch(value)):
+                name, found = attribute.name, safe_repr(value)
                 raise ValueError(f"{name} cannot have {found}: give a list of {how}")
 
     return check
@@ -46,7 +45,7 @@ def _all_are(form: re.Pattern[str], how: str) -> Any:
 
 def _are_addresses(policy: HttpPolicy, attribute: Attribute[Any], values: Any) -> None:
     is_list = isinstance(values, Collection) and not isinstance(values, str)
-    if not (is_list and all(isinstance(each, str) for each in values)):
+    if not (is_list and all(isinstance(value, str) for value in values)):
         raise ValueError(f"{attribute.name} must be a list of strings, such as ['10.0.0.0/8']")
     try:
         Proxies(values)
@@ -59,7 +58,7 @@ def _are_tokens(policy: HttpPolicy, attribute: Attribute[Any], tokens: Any) -> N
     if not isinstance(tokens, Mapping):
         found = type(tokens).__name__
         raise TypeError(f"{attribute.name} must be a dict of tokens and principals, not {found}")
-    if not all(isinstance(each, str) and each for pair in tokens.items() for each in pair):
+    if not all(isinstance(text, str) and text for pair in tokens.items() for text in pair):
         raise ValueError(f"{attribute.name}: tokens and principals are strings, and not empty")
 
 
@@ -90,7 +89,7 @@ class HttpPolicy:
     Args:
         allowed_hosts: Values of the `Host` header to serve, without port; `*` for any.
         allowed_origins: Values of the `Origin` header to serve, such as `https://example.com`; `*`
-            for any. Pages of the allowed hosts are always allowed. Browsers are told so (CORS), so
+            for any. Pages of the allowed hosts are always allowed. Browsers learn it (CORS), so
             such a page can be a client.
         tokens: Bearer tokens, each with the principal that it belongs to.
         verify: Returns whose a bearer token is, or `None`; for tokens that are not in a list.
@@ -144,40 +143,7 @@ class HttpPolicy:
     max_concurrent: int = field(default=1024, validator=_count)
     """Calls that run at the same time for all clients together; further ones wait."""
 
-    stateless: bool = field(default=False, validator=is_a(bool))
-    """Give legacy clients no sessions: each of their requests stands for itself."""
-
-    max_sessions: int = field(default=1000, validator=_count)
-    """Sessions of legacy clients. A new one takes the place of one that is idle, but only of its
-    own owner's, or of one who has more sessions: of those who have most, the one that was idle
-    for longest. If none is idle, an owner who has most, and will not have fewer than the newcomer,
-    loses a busy one. An owner is a principal, or without tokens an address."""
-
-    session_idle: float = field(default=1800.0, validator=_positive)
-    """Seconds after which an unused session ends."""
-
-    max_events: int = field(default=1000, validator=_count)
-    """Events of one session that are kept for a client that comes back."""
-
-    max_event_bytes: int = field(default=4 * 1024 * 1024, validator=_count)
-    """Bytes that these may have together; a single event may have more."""
-
-    max_total_event_bytes: int = field(default=256 * 1024 * 1024, validator=_count)
-    """Bytes that the events of all sessions may have together, each with 1 KiB at least.
-
-    Beyond them events are forgotten of whoever has most: a principal, or without tokens an address.
-    """
-
-    event_store: Callable[[], EventStore] | None = field(default=None, validator=is_function)
-    """Makes what keeps the events of a new session, in place of memory within these bounds.
-
-    It keeps its own: then `max_events` bounds the streams of a session only.
-    """
-
-    retry: float = field(default=1.0, validator=bound(zero=True, finite=True))
-    """Seconds that a client should wait before it comes back to a stream."""
-
-    keep_alive: float = field(default=15.0, validator=_positive)
+    keep_alive: float = field(default=15.0, validator=bound())
     """Seconds between the comments that keep a quiet stream open."""
 
     def __attrs_post_init__(self) -> None:
@@ -186,20 +152,6 @@ class HttpPolicy:
             raise ValueError("tokens and verify exclude each other: verify is to know the tokens")
         if self.auth is not None and self.asks_for_tokens_of_its_own:
             raise ValueError("auth excludes tokens and verify: give it a verifier for its tokens")
-        if self.max_event_bytes > self.max_total_event_bytes:
-            raise ValueError("max_event_bytes is more than max_total_event_bytes")
-        bounds = ("max_event_bytes", "max_total_event_bytes")
-        if self.event_store is not None:
-            self._refuse(bounds, "is not for an event_store, which has its own bounds")
-        if self.stateless:
-            of_sessions = ("max_sessions", "max_events", *bounds, "event_store")
-            self._refuse(of_sessions, "is for sessions, of which stateless has none")
-
-    def _refuse(self, names: Sequence[str], why: str) -> None:
-        """Refuse what was set, and would be without effect."""
-        for name in names:
-            if getattr(self, name) != getattr(fields(HttpPolicy), name).default:
-                raise ValueError(f"{name} {why}")
 
     def sharing_keys(self, keys: Sequence[str | bytes]) -> HttpPolicy:
         """The same, with keys that other processes have as well for nonces that have none."""
@@ -215,5 +167,8 @@ class HttpPolicy:
 
     @property
     def asks_for_tokens(self) -> bool:
-        """Whether nobody is let in without a token."""
+        """Whether every client needs a token."""
         return self.auth is not None or self.asks_for_tokens_of_its_own
+
+
+tell_apart(policy=HttpPolicy, sessions=SessionOptions)

@@ -17,10 +17,6 @@ logger = logging.getLogger("trio_mcp.http")
 async def read_message(http: HttpRequest, limits: Limits) -> tuple[Message, bytes]:
     """Read the message of a POST.
 
-    Args:
-        http: The request.
-        limits: How long its body, and a batch in it, may be.
-
     Returns:
         The message, which is not `Malformed`, and the body that it was decoded from.
 
@@ -50,7 +46,6 @@ def check_json(http: HttpRequest) -> None:
 
 
 def bad_message(id: Id, error: McpError) -> Refusal:
-    """Refuse a message that is none (400)."""
     line = error_line(id, error)
     return Refusal(400, error.message, body=line[:-1])
 
@@ -62,8 +57,7 @@ def accepts(http: HttpRequest, *kinds: bytes) -> bool:
 
 @lru_cache(maxsize=256)  # clients always say the same
 def _accepted(accept: bytes) -> frozenset[bytes]:
-    """Which of the two media types of MCP an `Accept` header allows."""
-    kinds = {each.partition(b";")[0].strip() for each in accept.lower().split(b",")}
+    kinds = {kind.partition(b";")[0].strip() for kind in accept.lower().split(b",")}
     return frozenset(
         kind for kind in (JSON, EVENTS) if {kind, kind.partition(b"/")[0] + b"/*", b"*/*"} & kinds
     )

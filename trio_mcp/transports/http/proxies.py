@@ -1,7 +1,7 @@
 """Whose request it is, where proxies stand before the server.
 
 Each proxy adds the address that it was asked from to the end of `X-Forwarded-For`. What stands
-there before the first entry of a proxy that is not ours, anybody may have written.
+there before the first entry of a proxy that is not ours, any client may have written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Proxies:
     """The proxies that are trusted.
 
     Args:
-        trusted: Their addresses or networks; `unix` for whoever comes through a Unix socket.
+        trusted: Their addresses or networks; `unix` for clients that connect through a Unix socket.
 
     Raises:
         ValueError: One of these is neither.
@@ -31,17 +31,12 @@ class Proxies:
     def __init__(self, trusted: Iterable[str]) -> None:
         entries = list(trusted)
         self._unix = UNIX in entries
-        self._networks = [_network(each) for each in entries if each != UNIX]
-        self.party_of = lru_cache(maxsize=1024)(self._party_of)
+        self._networks = [_network(entry) for entry in entries if entry != UNIX]
+        self.network_of = lru_cache(maxsize=1024)(self._network_of)
         """Says whom a request is counted for, as `client_of` says who asks."""
 
     def client_of(self, peer: str | None, forwarded: str | None) -> str:
-        """Say who asks: the last address in the chain that is no trusted proxy's.
-
-        Args:
-            peer: The address at the other end of the connection; `None` if it has none.
-            forwarded: The value of `X-Forwarded-For`.
-        """
+        """Say who asks: the last address in the chain that is no trusted proxy's."""
         client = UNIX if peer is None else peer
         for entry in reversed([] if forwarded is None else forwarded.split(",")):
             if not self._trusts(client):
@@ -52,7 +47,7 @@ class Proxies:
             client = str(address)
         return client
 
-    def _party_of(self, peer: str | None, forwarded: str | None) -> str:
+    def _network_of(self, peer: str | None, forwarded: str | None) -> str:
         """Who asks, or the IPv6 network of who asks: who has one address has all 2**64 of it."""
         client = self.client_of(peer, forwarded)
         address = _address(client)

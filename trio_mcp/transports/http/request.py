@@ -68,6 +68,14 @@ class Refusal(Exception):
         self.body = said[:-1] if body is None else body
 
 
+def no_session() -> Refusal:
+    return Refusal(404, "There is no such session (any more); send initialize again.")
+
+
+def no_stream() -> Refusal:
+    return Refusal(400, "There is no stream with that Last-Event-ID, or not any more.")
+
+
 class Disconnected(Exception):
     """The client has left."""
 
@@ -80,17 +88,14 @@ class HttpRequest:
     receive: Receive
     send: Send
     method: str = field(init=False)
-    """The HTTP method."""
     headers: dict[bytes, bytes] = field(init=False)
     """The headers; of a repeated one, all values with commas between."""
     authorization: Authorization | None = None
     """What the token that it came with allows; `None` where no token is needed."""
-    party: str = ""
+    client_address: str = ""
     """The address or network that it came from, behind all trusted proxies."""
     answer_headers: list[Header] = field(factory=list)
-    """Headers that the response has, whichever it is."""
     started: bool = False
-    """Whether the response has begun."""
     status: int = 0
 
     def __attrs_post_init__(self) -> None:
@@ -116,13 +121,11 @@ class HttpRequest:
 
     @property
     def peer(self) -> str | None:
-        """The address at the other end of the connection, if it has one."""
         address: Any = self.scope.get("client")
         return address[0] if address else None
 
     @property
     def principal(self) -> str | None:
-        """Whose token it came with."""
         return None if self.authorization is None else self.authorization.principal
 
     @property
@@ -132,36 +135,35 @@ class HttpRequest:
 
     @property
     def owner(self) -> str:
-        """To whose share of anything it counts: the principal, or without one the party."""
-        return self.party if self.principal is None else self.principal
+        """To whose share of anything it counts: the principal, or without one its address."""
+        return self.client_address if self.principal is None else self.principal
 
     def header(self, name: bytes) -> str | None:
-        """The value of a header, if there is one."""
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
-    async def body(self, most: int) -> bytes:
+    async def body(self, limit: int) -> bytes:
         """Read the body.
 
         Raises:
-            Refusal: It is longer than `most` bytes (413).
+            Refusal: It is longer than `limit` bytes (413).
             Disconnected: The client left.
         """
         length = self.headers.get(b"content-length", b"")
-        if length.isdigit() and (len(length) > 18 or int(length) > most):
-            raise _too_large(most)
+        if length.isdigit() and (len(length) > 18 or int(length) > limit):
+            raise _too_large(limit)
         message = await self.receive()
         if message["type"] == "http.request" and not message.get("more_body"):
             whole: bytes = message.get("body", b"")
-            if len(whole) > most:
-                raise _too_large(most)
+            if len(whole) > limit:
+                raise _too_large(limit)
             return whole
         pieces, size = [], 0
         while message["type"] == "http.request":
             pieces.append(message.get("body", b""))
             size += len(pieces[-1])
-            if size > most:
-                raise _too_large(most)
+            if size > limit:
+                raise _too_large(limit)
             if not message.get("more_body"):
                 return b"".join(pieces)
             message = await self.receive()
@@ -188,11 +190,9 @@ class HttpRequest:
         await self._put({"type": "http.response.body", "body": pieces.popleft()})
 
     async def respond_json(self, value: Json, status: int = 200) -> None:
-        """Answer with a JSON value."""
         await self.respond(status, encode(value)[:-1])
 
     async def start_stream(self, headers: Iterable[Header] = ()) -> None:
-        """Begin to answer with a stream of events."""
         await self._start(200, [*_STREAM_HEADERS, *headers])
         await self.send_raw(b"")
 
@@ -206,15 +206,13 @@ class HttpRequest:
         await self.send_raw(encode_event(b"", id=id))
 
     async def send_retry(self, seconds: float) -> None:
-        """Say when to come back to the stream, which is about to end."""
         await self.send_raw(encode_event(b"", retry=round(seconds * 1000)))
 
     async def end_stream(self) -> None:
-        """End the stream of events."""
         await self._put({"type": "http.response.body", "body": b""})
 
     async def send_comment(self) -> None:
-        """Send what clients ignore, so that nobody on the way thinks that the stream is dead."""
+        """Send what clients ignore, so that no proxy on the way takes the stream for dead."""
         await self.send_raw(KEEP_ALIVE)
 
     async def send_pieces(self, pieces: Pieces) -> None:
@@ -223,7 +221,6 @@ class HttpRequest:
             await self.send_raw(pieces.popleft())
 
     async def send_raw(self, data: bytes) -> None:
-        """Send a piece of the stream, as it is."""
         await self._put({"type": "http.response.body", "body": data, "more_body": True})
 
     async def _start(self, status: int, headers: list[Header]) -> None:
@@ -240,10 +237,9 @@ class HttpRequest:
             raise Disconnected from error
 
     async def wait_for_disconnect(self) -> None:
-        """Wait until the client leaves."""
         while (await self.receive())["type"] != "http.disconnect":
             pass
 
 
-def _too_large(most: int) -> Refusal:
-    return Refusal(413, f"The body of a request may have {most} bytes at most.")
+def _too_large(limit: int) -> Refusal:
+    return Refusal(413, f"The body of a request may have {limit} bytes at most.")

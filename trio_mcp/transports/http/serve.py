@@ -6,7 +6,7 @@ import logging
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,10 +14,11 @@ import trio
 
 from trio_mcp.auth.urls import is_loopback
 from trio_mcp.background import background_task
+from trio_mcp.checks import option
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.registry.entrances import check_trio
-from trio_mcp.registry.registry import check_registry
+from trio_mcp.registry.registry import catalogue_of, check_registry
 from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.server.signals import calling_at_signals
@@ -35,17 +36,17 @@ from trio_mcp.transports.http.server import (
     secured,
     serve_asgi,
 )
+from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.serving import Serving, leave_process, wait_for_stuck
 from trio_mcp.wire.limits import Limits
 
 if TYPE_CHECKING:
     from trio_mcp.store.protocol import StoreLike
     from trio_mcp.transports.http.card import ServerCard
-    from trio_mcp.transports.http.workers.worker import Worker
 
 logger = logging.getLogger("trio_mcp.http")
 
-_MORE_PATIENCE: Final = 5.0
+_MORE_TIME: Final = 5.0
 """Seconds that a worker has to end beyond all that it is bounded by itself, until it is killed."""
 
 
@@ -82,7 +83,7 @@ class HttpHandle(Lifecycle):
         host = f"[{host}]" if ":" in host else host
         return f"{'https' if self._secure else 'http'}://{host}:{port}{path}"
 
-    def places(self, path: str | None = None) -> list[str]:
+    def addresses(self, path: str | None = None) -> list[str]:
         """Where it can be reached, as text: URLs, or the paths of Unix sockets.
 
         Args:
@@ -90,10 +91,10 @@ class HttpHandle(Lifecycle):
         """
         path = path or self._path
         return [
-            f"the Unix socket {each}, path {path}"
-            if isinstance(each, str)
-            else self._url(*each, path)
-            for each in (self.server.addresses if self.server is not None else ())
+            f"the Unix socket {address}, path {path}"
+            if isinstance(address, str)
+            else self._url(*address, path)
+            for address in (self.server.addresses if self.server is not None else ())
         ]
 
     def _tcp_address(self) -> tuple[str, int]:
@@ -116,6 +117,7 @@ async def serve_http(
     listeners: Sequence[trio.abc.Listener[trio.abc.Stream]] | None = None,
     ssl_context: ssl.SSLContext | None = None,
     policy: HttpPolicy | None = None,
+    sessions: SessionOptions | None = None,
     limits: Limits | None = None,
     http_limits: HttpLimits | None = None,
     card: ServerCard | None = None,
@@ -140,6 +142,7 @@ async def serve_http(
             opened. They are closed on return.
         ssl_context: Speak TLS, with this context.
         policy: Who may use the server.
+        sessions: The sessions of legacy clients, as for `http_app`.
         limits: The bounds of messages and calls, as on any transport.
         http_limits: The bounds that only HTTP connections have.
         card: What strangers may know of the server, as for `http_app`.
@@ -177,7 +180,7 @@ async def serve_http(
     check_trio("serve_http")
     check_registry(registry)
     check_import()
-    policy, limits = policy or HttpPolicy(), limits or Limits()
+    policy, limits = option("policy", policy, HttpPolicy), option("limits", limits, Limits)
     if listeners is not None and unix_socket is not None:
         raise ValueError("listeners and unix_socket exclude each other; start one server for each")
     worker = None
@@ -190,7 +193,7 @@ async def serve_http(
         worker = await join()
     if worker is not None:
         store = worker.store if store is None else store
-        registry.share_state_keys(worker.keys)
+        catalogue_of(registry).share_state_keys(worker.keys)
         policy = policy.sharing_keys(worker.keys)
         listeners = worker.listeners
     if explorer and listeners is None and unix_socket is None:
@@ -202,6 +205,7 @@ async def serve_http(
         path=path,
         sse_path=sse_path,
         policy=policy,
+        sessions=sessions,
         limits=limits,
         card=card,
         explorer=explorer,
@@ -219,7 +223,7 @@ async def serve_http(
         listeners = await _open(host, port, unix_socket, unix_socket_mode, ssl_context, policy)
     try:
         app.workers = worker
-        async with _as_worker(app, worker, handle):
+        async with nullcontext() if worker is None else worker.serving(handle.stop, app.counted):
             with calling_at_signals(handle.stop) if own_process else nullcontext():
                 on_stuck = leave_process if own_process else wait_for_stuck
                 async with app.serving(on_stuck) as here:
@@ -245,14 +249,6 @@ async def _open(
     return await open_tcp(host, port, ssl_context=ssl_context)
 
 
-def _as_worker(
-    app: HttpApp, worker: Worker | None, handle: HttpHandle
-) -> AbstractAsyncContextManager[None]:
-    if worker is None:
-        return nullcontext()
-    return worker.serving(handle.stop, dict if app.metrics is None else app.metrics.snapshot)
-
-
 async def _supervise(
     registry: Registry,
     workers: int,
@@ -263,25 +259,24 @@ async def _supervise(
     http_limits: HttpLimits,
     task_status: trio.TaskStatus[ServerHandle],
 ) -> None:
-    """Have workers serve, and look after them until stopped or cancelled."""
     from trio_mcp.transports.http.workers.starting import shared_settings
     from trio_mcp.transports.http.workers.supervisor import Supervisor
 
     # A worker's own ends come in turn, each in its time, and then it has a moment more.
-    patience = limits.shutdown_grace + 2 * limits.cancel_patience + limits.flush_timeout
-    patience += limits.lifespan_timeout + http_limits.idle_grace + limits.cancel_patience
+    timeout = limits.shutdown_grace + 2 * limits.cancel_timeout + limits.flush_timeout
+    timeout += limits.lifespan_timeout + http_limits.idle_grace + limits.cancel_timeout
     listeners = await open_()
 
     def started() -> None:
         handle.server = HttpServer(addresses_of(listeners), HttpCounters())
         handle.running(supervisor.stop)
-        where = ", ".join(handle.places())
+        where = ", ".join(handle.addresses())
         logger.info("Serving %s at %s, with %d workers", registry.name, where, workers)
         task_status.started(handle)
 
     try:
         with shared_settings(private_store=store is None) as settings:
-            supervisor = Supervisor(workers, listeners, settings, patience + _MORE_PATIENCE)
+            supervisor = Supervisor(workers, listeners, settings, timeout + _MORE_TIME)
             await supervisor.run(started)
         supervisor.leave()
     finally:
@@ -299,7 +294,7 @@ async def _serve(
     task_status: trio.TaskStatus[ServerHandle],
 ) -> None:
     # The server cancels a request together with its connection, so its turn comes after ours.
-    its = limits.shutdown_grace + limits.cancel_patience + limits.flush_timeout
+    its = limits.shutdown_grace + limits.cancel_timeout + limits.flush_timeout
     stopped = trio.Event()
 
     async def relay() -> None:
@@ -311,7 +306,7 @@ async def _serve(
         handle.server.stop()
         await trio.sleep(limits.shutdown_grace)
         app.cancel_calls()
-        await trio.sleep(its - limits.shutdown_grace + limits.cancel_patience)
+        await trio.sleep(its - limits.shutdown_grace + limits.cancel_timeout)
         here.leave()
 
     class Started(trio.TaskStatus[HttpServer]):
@@ -323,9 +318,9 @@ async def _serve(
             if app.workers is not None:
                 app.workers.listens()
             level = logging.INFO if app.workers is None else logging.DEBUG  # the parent has said it
-            logger.log(level, "Serving %s at %s", app.registry.name, ", ".join(handle.places()))
+            logger.log(level, "Serving %s at %s", app.registry.name, ", ".join(handle.addresses()))
             if app.has_explorer:
-                pages = handle.places(EXPLORER_PATH)
+                pages = handle.addresses(EXPLORER_PATH)
                 logger.info("%s can be tried out at %s", app.registry.name, ", ".join(pages))
             task_status.started(handle)
 
@@ -346,6 +341,6 @@ def _warn_if_exposed(host: str, policy: HttpPolicy) -> None:
     if not is_loopback(host) and not policy.asks_for_tokens:
         logger.warning(
             "The server listens on %s, beyond this machine, and asks for no token: "
-            "whoever reaches it may use it. Set HttpPolicy(auth=...), or a proxy before it.",
+            "anyone who reaches it may use it. Set HttpPolicy(auth=...), or a proxy before it.",
             host,
         )

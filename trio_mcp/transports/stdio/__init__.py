@@ -1,7 +1,6 @@
 """Stdin and stdout as one Trio stream.
 
-Strategy: `trio_mcp.transports.stdio.diversion` moves the two descriptors out of everybody's
-way, `trio_mcp.transports.stdio.readers` and `trio_mcp.transports.stdio.writers` turn them
+`diversion` moves the two descriptors out of the way, `readers` and `writers` turn them
 into streams that suit what they are (pipes, sockets, terminals, files), and this module
 holds all of it together for as long as a server runs.
 """
@@ -28,11 +27,6 @@ async def open_stdio(
     raises `trio.BrokenResourceError` when stdout is closed at the other end, and reads
     a stdin that was closed from the start as one at its end.
 
-    Args:
-        stdin_fd: The descriptor to receive from.
-        stdout_fd: The descriptor to send to.
-        stderr_fd: Where output that is not the stream's goes; nowhere if it is closed.
-
     Yields:
         The stream.  Closing it leaves the descriptors diverted until the block ends.
 
@@ -41,13 +35,6 @@ async def open_stdio(
 
     Neither entering nor leaving waits for anything, so that cancellation finds nothing
     to interrupt.
-
-    Example:
-        ```python
-        async with open_stdio() as stream:
-            async for chunk in stream:
-                await stream.send_all(chunk)
-        ```
     """
     with divert(stdin_fd, stdout_fd, stderr_fd) as originals:
         with closing(open_reader(originals.stdin)) as reader:

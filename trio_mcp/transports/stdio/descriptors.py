@@ -38,14 +38,12 @@ _KINDS = _FILES | ({stat.S_IFIFO: Kind.PIPE, stat.S_IFSOCK: Kind.SOCKET} if POLL
 
 
 def kind_of(fd: int) -> Kind:
-    """Tell how *fd* is to be read and written."""
     if POLLS and os.isatty(fd):
         return Kind.TERMINAL
     return _KINDS.get(stat.S_IFMT(os.fstat(fd).st_mode), Kind.OTHER)
 
 
 def is_open(fd: int) -> bool:
-    """Tell whether *fd* is a valid descriptor."""
     try:
         os.fstat(fd)
     except OSError as error:
@@ -56,7 +54,7 @@ def is_open(fd: int) -> bool:
 
 
 def reopen(fd: int, access: int) -> int | None:
-    """Open the pipe or terminal behind *fd* anew, non-blocking and for us alone.
+    """Open the pipe or terminal behind *fd* again, non-blocking and for us alone.
 
     Args:
         fd: A descriptor of a pipe or terminal.
@@ -85,7 +83,7 @@ class Lease:
     A worker thread may be abandoned in the middle of a system call.  Were the descriptor
     closed under it, the number could come to mean another file; so the last to let go
     closes it.  Borrow it with ``with lease as fd``; this raises `OSError` (EBADF) once
-    the owner has called `close` and nobody holds it.
+    the owner has called `close` and no borrower holds it.
     """
 
     def __init__(self, fd: int) -> None:
@@ -112,5 +110,5 @@ class Lease:
             self._holders -= 1
             last = not self._holders
         if last:
-            with contextlib.suppress(OSError):  # e.g. a late NFS error: nobody is left to care
+            with contextlib.suppress(OSError):  # e.g. a late NFS error, too late for any user
                 os.close(self._fd)

@@ -21,7 +21,7 @@ from trio_mcp.transports.stdio.descriptors import is_open
 
 # Python sets these to None when the descriptor was closed at its start.  The number may
 # since have been given to an unrelated file, such as the event loop's own.
-_STARTED_WITH = {0: "__stdin__", 1: "__stdout__", 2: "__stderr__"}
+STARTED_WITH = {0: "__stdin__", 1: "__stdout__", 2: "__stderr__"}
 
 # Descriptors belong to the process, so what is diverted is known per process too.
 _diverted: set[int] = set()
@@ -73,12 +73,11 @@ def _open_nowhere(undo: ExitStack) -> int:
 
 
 def _is_ours(fd: int) -> bool:
-    """Tell whether *fd* is open and is the one that the process was started with."""
     return not _was_closed_at_start(fd) and is_open(fd)
 
 
 def _was_closed_at_start(fd: int) -> bool:
-    return fd in _STARTED_WITH and getattr(sys, _STARTED_WITH[fd]) is None
+    return fd in STARTED_WITH and getattr(sys, STARTED_WITH[fd]) is None
 
 
 def _redirect(undo: ExitStack, fd: int, target: int) -> int | None:
@@ -97,7 +96,7 @@ def _redirect(undo: ExitStack, fd: int, target: int) -> int | None:
 
 
 def _close(fd: int) -> None:
-    with contextlib.suppress(OSError):  # somebody else may have closed it meanwhile
+    with contextlib.suppress(OSError):  # the program may have closed it meanwhile
         os.close(fd)
 
 

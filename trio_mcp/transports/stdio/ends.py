@@ -7,21 +7,19 @@ or leave the waiting to a worker thread.
 
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import trio
 
 from trio_mcp.transports.stdio.descriptors import Lease
 
 T = TypeVar("T")
+From = TypeVar("From")
+To = TypeVar("To")
 
 
 class Guard:
-    """Refuses a second task and a closed stream; wrap every operation in ``with guard``.
-
-    Args:
-        use: What the stream is used for, as error messages name it.
-    """
+    """Refuses a second task and a closed stream; wrap every operation in ``with guard``."""
 
     def __init__(self, use: str) -> None:
         self.closed = False
@@ -39,11 +37,9 @@ class Guard:
 
     @property
     def idle(self) -> bool:
-        """Whether the stream could be used now: it is open, and no task uses it."""
         return not (self.closed or self._busy)
 
     def check_open(self) -> None:
-        """Raise `trio.ClosedResourceError` if the stream has been closed."""
         if self.closed:
             raise trio.ClosedResourceError("this stream is closed")
 
@@ -52,13 +48,11 @@ class End(trio.abc.AsyncResource):
     """One direction of a stream over a descriptor."""
 
     _use: ClassVar[str]
-    """What it is used for, as error messages name it."""
 
     def __init__(self) -> None:
         self._guard = Guard(self._use)
 
     def close(self) -> None:
-        """Close the stream now; closing it again does nothing."""
         if not self._guard.closed:
             self._guard.closed = True
             self._release()
@@ -72,18 +66,23 @@ class End(trio.abc.AsyncResource):
         """Let go of the descriptor, and wake the task that waits for it, if there are any."""
 
 
-class PolledEnd(End):
+class PolledEnd(End, Generic[From, To]):
     """An end of a pipe, socket or terminal, which the event loop can wait for.
 
     Args:
         fd: The descriptor to wait for.
+        call: Reads up to so many bytes, or writes some of its argument; raises `BlockingIOError` if
+            there are none, or it takes nothing.
         resources: What to close in the end.
-        wait_first: Whether *fd* may only be used once it is ready.
+        wait_first: Whether *call* may only be called once *fd* is ready.
     """
 
-    def __init__(self, fd: int, resources: ExitStack, *, wait_first: bool) -> None:
+    def __init__(
+        self, fd: int, call: Callable[[From], To], resources: ExitStack, *, wait_first: bool = False
+    ) -> None:
         super().__init__()
         self._fd = fd
+        self._call = call
         self._resources = resources
         self._wait_first = wait_first
 

@@ -1,20 +1,19 @@
 """Receive streams over a file descriptor of any kind.
 
-Strategy: read what is there, and wait only if there is nothing; under load that saves
+Strategy: read first, and wait only if there is nothing; under load that saves
 the wait, and a quick client's next message is often there already.  A pipe or terminal
 is read through a non-blocking description of our own, so that another process that was
 quicker costs a retry and not a blocked event loop; it is waited for on the inherited one,
-which knows whether a writer was ever there.  Where it cannot be opened anew, it is read
+which knows whether a writer was ever there.  Where it cannot be opened again, it is read
 only once it is readable.  A socket takes the wish not to block per call.  What cannot be
 waited for is read in a worker thread that cancellation abandons; what that brings is kept
 for the next read.  A regular file is read there by position, and the position moves only
-once the bytes have arrived, so that an abandoned read takes nothing from anybody else.
+once the bytes have arrived, so that an abandoned read takes nothing from other readers.
 """
 
 import errno
 import os
 from abc import abstractmethod
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
@@ -27,7 +26,7 @@ from trio_mcp.transports.stdio.sockets import DONTWAIT, adopt
 
 CHUNK = 65536  # bytes; what a pipe holds on Linux
 
-# A terminal that was hung up and a socket whose client died: nobody is there any more.
+# A terminal that was hung up and a socket whose client died: the other end is gone.
 _CLIENT_IS_GONE = frozenset({errno.EIO, errno.ECONNRESET})
 
 
@@ -38,9 +37,6 @@ class Reader(End, trio.abc.ReceiveStream):
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Wait for bytes and return those that are there.
-
-        Args:
-            max_bytes: The most to return; 64 KiB when omitted.
 
         Returns:
             At least one byte, or ``b""`` at the end of input, which includes a terminal
@@ -75,27 +71,10 @@ class EmptyReader(Reader):
         return b""
 
 
-class PolledReader(PolledEnd, Reader):
-    """A pipe, socket or terminal.
+class PolledReader(PolledEnd[int, bytes], Reader):
+    """A pipe, socket or terminal."""
 
-    Args:
-        fd: The descriptor to wait for.
-        read: Reads up to so many bytes; raises `BlockingIOError` if there are none.
-        resources: What to close in the end.
-        wait_first: Whether *read* may only be called once *fd* is readable.
-    """
-
-    def __init__(
-        self,
-        fd: int,
-        read: Callable[[int], bytes],
-        resources: ExitStack,
-        *,
-        wait_first: bool = False,
-    ) -> None:
-        super().__init__(fd, resources, wait_first=wait_first)
-        self._read_now = read
-        self._emptied = False  # the last read took all that there was
+    _emptied = False  # the last read took all that there was
 
     async def _read(self, size: int) -> bytes:
         data = None
@@ -113,7 +92,7 @@ class PolledReader(PolledEnd, Reader):
 
     def _read_some(self, size: int) -> bytes | None:
         try:
-            data = self._read_now(size)
+            data = self._call(size)
             self._emptied = len(data) < size
             return data
         except BlockingIOError:

@@ -7,13 +7,13 @@ from typing import Final
 from trio_mcp.system.descriptors import is_blocking, make_blocking
 
 DONTWAIT: Final[int] = getattr(socket, "MSG_DONTWAIT", 0)
-"""What a call is told if it must not block. Where sockets cannot be polled, none is used so."""
+"""The flag of a call that must not block. Where sockets cannot be polled, none is used so."""
 
 
 def adopt(fd: int) -> socket.socket:
     """Wrap *fd*, which the result then owns, without touching its blocking mode.
 
-    `socket.socket` makes it non-blocking for everybody who shares it when a default
+    `socket.socket` makes it non-blocking for all who share it when a default
     time-out is set; this is taken back at once.
     """
     blocking = is_blocking(fd)

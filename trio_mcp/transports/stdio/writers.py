@@ -2,17 +2,16 @@
 
 Strategy: write first, and wait only for what did not fit.  A pipe or terminal is written
 through a non-blocking description of our own, a socket with the wish not to block given
-per call.  A pipe that cannot be opened anew gets pieces so small that, once it is
+per call.  A pipe that cannot be opened again gets pieces so small that, once it is
 writable, they cannot block.  Everything else is written in a worker thread: a regular
 file in pieces that are always finished; a device that may block for ever is abandoned on
-cancellation and is broken from then on, since nobody knows what it still takes.
+cancellation and is broken from then on, since there is no telling what it still takes.
 """
 
 import os
 import select
 import socket
 from abc import abstractmethod
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
@@ -37,7 +36,7 @@ class Writer(End, trio.abc.SendStream):
         """Send all of *data*, waiting for as long as the other side takes.
 
         Raises:
-            trio.BrokenResourceError: Nobody reads any more, or it cannot be written.
+            trio.BrokenResourceError: The other end is closed, or it cannot be written.
             trio.BusyResourceError: Another task is sending.
             trio.ClosedResourceError: The stream is closed, before or meanwhile.
 
@@ -81,33 +80,14 @@ class BrokenWriter(Writer):
         raise trio.BrokenResourceError("there is no output to write to")
 
 
-class PolledWriter(PolledEnd, Writer):
-    """A pipe, socket or terminal.
-
-    Args:
-        fd: The descriptor to wait for.
-        write: Writes some of its argument; raises `BlockingIOError` if it takes nothing.
-        resources: What to close in the end.
-        wait_first: Whether *write* may only be called once *fd* is writable.
-    """
-
-    def __init__(
-        self,
-        fd: int,
-        write: Callable[[Buffer], int],
-        resources: ExitStack,
-        *,
-        wait_first: bool = False,
-    ) -> None:
-        super().__init__(fd, resources, wait_first=wait_first)
-        self._write_now = write
+class PolledWriter(PolledEnd[Buffer, int], Writer):
+    """A pipe, socket or terminal."""
 
     def send_nowait(self, data: Buffer) -> int:
-        """Send as much of *data* as the other side takes at once."""
         if self._wait_first or not self._guard.idle:
             return 0
         try:
-            return self._write_now(data)
+            return self._call(data)
         except OSError:
             return 0
 
@@ -126,7 +106,7 @@ class PolledWriter(PolledEnd, Writer):
 
     def _write_some(self, data: Buffer) -> int:
         try:
-            return self._write_now(data)
+            return self._call(data)
         except BlockingIOError:
             return 0
 

@@ -70,7 +70,7 @@ def make(store: str, folder: Path, **options: Any) -> Registry:
 
 @asynccontextmanager
 async def working(registry: Registry, *extensions: Any) -> AsyncIterator[Any]:
-    """Serve a registry, to whoever is in the block."""
+    """Serve a registry to a client in the block."""
     async with connect(registry, extensions=extensions) as client:
         yield client
 

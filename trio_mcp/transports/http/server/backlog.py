@@ -22,7 +22,7 @@ class Backlog:
     Args:
         listener: A listener on a socket. At any other (one that speaks TLS, say, where handshakes
             cost much more than turns; or one that is shared, where they are for other processes
-            too) nobody is ever seen to wait.
+            too) none is ever seen to wait.
     """
 
     def __init__(self, listener: trio.abc.Listener[trio.abc.Stream]) -> None:
@@ -34,11 +34,10 @@ class Backlog:
             self._socket = socket.socket(fileno=socket.dup(listener.socket.fileno()))
             self._socket.setblocking(False)
 
-    def take(self, most: int) -> Iterator[trio.SocketStream]:
-        """Accept connections that wait already, up to a number."""
+    def take(self, limit: int) -> Iterator[trio.SocketStream]:
         if self._socket is None:
             return
-        for _ in range(min(most, _AT_ONCE)):
+        for _ in range(min(limit, _AT_ONCE)):
             try:
                 accepted, _ = self._socket.accept()
             except OSError:  # none waits, or the listener will say what is wrong
@@ -46,6 +45,5 @@ class Backlog:
             yield trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
 
     def close(self) -> None:
-        """Let go of the socket. The listener is not closed."""
         if self._socket is not None:
             self._socket.close()

@@ -6,7 +6,7 @@ is bounded: a stream of them is no way to keep a server busy for nothing.
 """
 
 import re
-from typing import Final, Protocol
+from typing import Final
 
 from trio_mcp.transports.http.server.head import CHUNKED
 from trio_mcp.transports.http.server.refused import Refused
@@ -20,46 +20,6 @@ _MAX_LINE: Final = 1024
 _MAX_IGNORED: Final = 8 * 1024
 
 
-class Body(Protocol):
-    """A body that is being taken out of a buffer."""
-
-    @property
-    def received(self) -> int:
-        """Bytes that were taken so far."""
-
-    @property
-    def remaining(self) -> int | None:
-        """How many bytes there are still to take, if that is known."""
-
-    @property
-    def complete(self) -> bool:
-        """There is nothing more to take."""
-
-    def take(self, buffer: bytearray) -> bytes:
-        """Take what the buffer has of the body, and nothing of what comes after it.
-
-        Raises:
-            Refused: The body is malformed or too large.
-        """
-
-
-def body_of(length: int, max_bytes: int) -> Body:
-    """The body that a head announces.
-
-    Args:
-        length: Its length in bytes, or `CHUNKED`.
-        max_bytes: The most bytes that it may have.
-
-    Raises:
-        Refused: It is too large.
-    """
-    if length == CHUNKED:
-        return ChunkedBody(max_bytes)
-    if length > max_bytes:
-        raise _too_large(max_bytes)
-    return FixedBody(length)
-
-
 def _too_large(max_bytes: int) -> Refused:
     return Refused(413, f"The body is longer than {max_bytes} bytes.")
 
@@ -69,6 +29,7 @@ class FixedBody:
 
     def __init__(self, length: int) -> None:
         self.received = 0
+        """Bytes that were taken so far."""
         self.remaining = length
         self.complete = not length
 
@@ -89,11 +50,7 @@ class FixedBody:
 
 
 class ChunkedBody:
-    """A body in chunks, as long as its last chunk says it is.
-
-    Args:
-        max_bytes: The most bytes that it may have, without all that is around them.
-    """
+    """A body in chunks, as long as its last chunk says it is."""
 
     def __init__(self, max_bytes: int) -> None:
         self.received = 0
@@ -178,3 +135,19 @@ class ChunkedBody:
         self._ignored += len(data)
         if self._ignored > _MAX_IGNORED:
             raise Refused(400, f"There are more than {_MAX_IGNORED} bytes between the chunks.")
+
+
+Body = FixedBody | ChunkedBody
+
+
+def body_of(length: int, max_bytes: int) -> Body:
+    """Return the body that a head announces, of a length in bytes or `CHUNKED`.
+
+    Raises:
+        Refused: It is too large.
+    """
+    if length == CHUNKED:
+        return ChunkedBody(max_bytes)
+    if length > max_bytes:
+        raise _too_large(max_bytes)
+    return FixedBody(length)

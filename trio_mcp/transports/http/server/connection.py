@@ -1,14 +1,14 @@
 """One connection of a client: requests in, responses out, one after the other.
 
 A single task reads, parses and runs the app; a request costs no task of its own. A second task
-(`_listen`) is there only while somebody must notice the client's disconnect at once: when a
+(`_listen`) is there only while the client's disconnect must be noticed at once: when a
 request has run for a moment (see `watch`), or when the app itself waits for the disconnect. It
 reads ahead in place of the first, into the same buffer; there is never more than one reader.
 
 One cancel scope holds all of it. Whatever ends a connection early (a deadline, a disconnect, a
 refusal) cancels that scope; what is left to say is said after it. That the client has sent its
 last byte counts as a disconnect while a response is due, although it might still be reading:
-otherwise nobody could tell a client that waits from one that has gone.
+otherwise a client that waits looks like one that has gone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from trio_mcp.transports.http.server.pipe import pipe_over
 from trio_mcp.transports.http.server.refused import Refused
 from trio_mcp.transports.http.server.response import ResponseError
 from trio_mcp.transports.http.server.service import Service
-from trio_mcp.transports.http.server.watch import PATIENCE, Watch
+from trio_mcp.transports.http.server.watch import LISTEN_AFTER, Watch
 
 logger = logging.getLogger("trio_mcp.http")
 
@@ -46,23 +46,15 @@ _TOO_LATE: Final[dict[_Wait, str]] = {
 
 
 class Connection:
-    """A connection and its state.
-
-    Args:
-        service: What it shares with the others.
-        watch: What looks after it.
-        stream: To the client.
-    """
+    """A connection and its state."""
 
     def __init__(self, service: Service, watch: Watch, stream: trio.abc.Stream) -> None:
         self.service: Final = service
         self.limits: Final = service.limits
         self.buffer: Final = bytearray()
-        """What was read and is not used yet."""
         self.changed: Final = trio.lowlevel.ParkingLot()
         """Where tasks wait until bytes have come, the client has left or a response ended."""
         self.eof = False
-        """The client sends nothing more."""
         self.ended = False
         """No further request is answered, and what still runs is cancelled."""
         self._watch = watch
@@ -119,7 +111,6 @@ class Connection:
         self._scope.cancel()
 
     def refuse(self, refused: Refused) -> None:
-        """End the connection because of what the client sent, or did not send in time."""
         logger.debug("Refused with status %d: %s", refused.status, refused.reason)
         self.service.counters.refused += 1
         self._say_at_last(refused)
@@ -170,7 +161,6 @@ class Connection:
     # Requests --------------------------------------------------------------------------------
 
     async def _next_head(self) -> Head | None:
-        """Wait for the next request. None is returned if the client has closed instead."""
         while True:
             if self.buffer:
                 head = self._heads.take(self.buffer)
@@ -184,7 +174,6 @@ class Connection:
             await self.fill()
 
     async def _answer(self, head: Head) -> bool:
-        """Have the app answer a request, and return whether there can be another one."""
         exchange = Exchange(self, head, body_of(head.length, self.service.max_body_bytes))
         self.service.counters.requests += 1
         self._exchange = exchange
@@ -203,7 +192,6 @@ class Connection:
                     self._pipe.tear()
 
     async def _run_app(self, exchange: Exchange, head: Head) -> bool:
-        """Run the app, and return whether it has answered."""
         try:
             await self.service.app(self._scope_of(head), exchange.receive, exchange.send)
         except Exception as error:
@@ -268,7 +256,6 @@ class Connection:
             self._client_left()
 
     async def fill_within(self, seconds: float) -> None:
-        """`fill`, but if it takes longer the connection ends."""
         self._read_within(seconds, "body")
         try:
             await self.fill()
@@ -296,7 +283,7 @@ class Connection:
         return len(self.buffer) < self.limits.max_pipelined_bytes
 
     def _client_left(self) -> None:
-        """Tell the app that nobody waits any more, or cancel it if it does not listen."""
+        """Tell the app that the client has left, or cancel it if it does not listen."""
         self.eof = True
         exchange = self._exchange
         if exchange is None or exchange.response.complete:
@@ -376,7 +363,7 @@ class Connection:
         if exchange.looked_at:
             self.listen()
         exchange.looked_at = True
-        return min(due, now + PATIENCE)
+        return min(due, now + LISTEN_AFTER)
 
     def _too_late(self, wait: _Wait) -> None:
         self._read_deadline = self._write_deadline = inf

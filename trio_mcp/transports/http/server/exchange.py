@@ -22,57 +22,40 @@ class Carrier(Protocol):
     """The connection that carries an exchange."""
 
     eof: bool
-    """Whether the client will send no more."""
 
     @property
-    def service(self) -> Service:
-        """What all connections share."""
+    def service(self) -> Service: ...
 
     @property
-    def limits(self) -> HttpLimits:
-        """The bounds to keep."""
+    def limits(self) -> HttpLimits: ...
 
     @property
-    def buffer(self) -> bytearray:
-        """What was received and not taken yet."""
+    def buffer(self) -> bytearray: ...
 
     @property
-    def changed(self) -> trio.lowlevel.ParkingLot:
-        """Where tasks wait for the client to leave."""
+    def changed(self) -> trio.lowlevel.ParkingLot: ...
 
     @property
-    def ended(self) -> bool:
-        """Whether nothing more is read or written."""
+    def ended(self) -> bool: ...
 
-    def listen(self) -> None:
-        """Have somebody notice it when the client leaves."""
+    def listen(self) -> None: ...
 
-    def refuse(self, refused: Refused) -> None:
-        """End the connection because of what the client sent."""
+    def refuse(self, refused: Refused) -> None: ...
 
-    async def write(self, data: bytes) -> None:
-        """Write everything."""
+    async def write(self, data: bytes) -> None: ...
 
-    async def fill_within(self, seconds: float) -> None:
-        """Wait until there is more in the buffer, for a bounded time."""
+    async def fill_within(self, seconds: float) -> None: ...
 
 
 class Exchange:
-    """A request that is being answered.
-
-    Args:
-        connection: On which it came.
-        head: Its head.
-        body: Its body, which is still to be read.
-    """
+    """A request that is being answered."""
 
     # How each one begins. Most of it stays so until the end.
     _body_told = False
     _waited = 0.0  # seconds that were spent waiting for the body
     listening = 0
-    """How many tasks wait in `receive`, and would be told of a disconnect."""
+    """How many tasks wait in `receive`, and would get a disconnect."""
     looked_at = False
-    """The watch has seen it."""
 
     def __init__(self, connection: Carrier, head: Head, body: Body) -> None:
         self._connection = connection
@@ -119,7 +102,6 @@ class Exchange:
             self.listening -= 1
 
     async def wait_for_body(self) -> None:
-        """Wait for more bytes, within the time that the client has for them."""
         limits = self._connection.limits
         began = trio.current_time()
         left = limits.body_timeout + self.body.received / limits.min_body_rate - self._waited
@@ -144,9 +126,6 @@ class Exchange:
         """Send the start of the response, or a piece of its body.
 
         Once the client has left, nothing happens.
-
-        Args:
-            message: `http.response.start` or `http.response.body`.
 
         Raises:
             ResponseError: The message is not due, or breaks the rules of HTTP.
@@ -175,13 +154,12 @@ class Exchange:
             connection.changed.unpark_all()
 
     def _may_continue(self) -> bool:
-        """Whether there can be another request after this one, for all that is known now."""
         connection, body = self._connection, self.body
         if not self._head.keep_alive or connection.service.stopping:
             return False
         if body.complete:
             return True
-        if self._expects_continue:  # nobody knows whether the body will be sent
+        if self._expects_continue:  # the body may never be sent
             return False
         return body.remaining is None or body.remaining <= connection.limits.max_drain_bytes
 

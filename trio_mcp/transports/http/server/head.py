@@ -43,7 +43,6 @@ class Head:
     method: str
     http_version: str
     path: str
-    """Percent-decoded."""
     raw_path: bytes
     query: bytes
     headers: Headers
@@ -60,10 +59,6 @@ class HeadReader:
 
     A client that keeps its connection sends much the same head again and again, so a head that is
     equal to the last one, byte for byte, is not parsed again.
-
-    Args:
-        max_bytes: The longest head.
-        max_headers: The most headers.
     """
 
     def __init__(self, max_bytes: int, max_headers: int) -> None:
@@ -113,10 +108,6 @@ class HeadReader:
 
 def parse_head(raw: bytes, max_headers: int) -> Head:
     """Understand a whole head, from the request line to the empty line.
-
-    Args:
-        raw: The head. Its only empty line is at its end.
-        max_headers: The most headers.
 
     Raises:
         Refused: It is malformed or ambiguous, or asks for what is not offered.
@@ -204,7 +195,6 @@ def _check_host(host: bytes | None, is_1_1: bool) -> None:
 
 
 def _other_form(method: bytes, target: bytes, headers: Headers) -> bytes:
-    """The path of a target that does not begin with one."""
     if target == b"*" and method == b"OPTIONS":
         return target
     absolute = _ABSOLUTE.fullmatch(target)

@@ -1,7 +1,7 @@
 """The bounds and time-outs of HTTP connections, in one value that is passed down.
 
 What a request may bring and how long it may run is not among them: that holds on every transport,
-so it has another owner, and `serve_asgi` is told.
+so it has another owner, and `serve_asgi` takes it as arguments.
 """
 
 from typing import Any

@@ -45,7 +45,7 @@ async def open_unix(
 ) -> Listeners:
     """Listen on a Unix socket, which is removed when the listener is closed.
 
-    A socket that a dead process has left behind is replaced. Nobody can connect before the
+    A socket that a dead process has left behind is replaced. No client can connect before the
     permissions are set.
 
     Args:
@@ -56,8 +56,8 @@ async def open_unix(
 
     Raises:
         FileExistsError: There is something else at that path.
-        OSError: Somebody listens there already, no socket can be created there, or Python has no
-            Unix sockets on this system (Windows).
+        OSError: Another server listens there, no socket can be created there, or Python has no Unix
+            sockets on this system (Windows).
     """
     if _UNIX is None:
         raise OSError(errno.EAFNOSUPPORT, "there are no Unix sockets in Python on this system")
@@ -92,12 +92,7 @@ async def _remove_dead(path: str, unix: int) -> None:
 
 
 class UnixListener(trio.abc.Listener[trio.SocketStream]):
-    """A listener on a Unix socket that removes the socket's file with itself.
-
-    Args:
-        sock: The socket, bound and listening.
-        path: Its file.
-    """
+    """A listener on a Unix socket that removes the socket's file with itself."""
 
     def __init__(self, sock: trio.socket.SocketType, path: str) -> None:
         self.transport_listener = trio.SocketListener(sock)
@@ -105,7 +100,6 @@ class UnixListener(trio.abc.Listener[trio.SocketStream]):
         self._file: tuple[int, int] | None = _identity(path)
 
     async def accept(self) -> trio.SocketStream:
-        """Accept a connection; see `trio.SocketListener.accept`."""
         return await self.transport_listener.accept()
 
     async def aclose(self) -> None:
@@ -121,19 +115,16 @@ class UnixListener(trio.abc.Listener[trio.SocketStream]):
 class SharedListener(trio.abc.Listener[trio.SocketStream]):
     """A listener on a socket from which other processes accept connections as well.
 
-    Args:
-        sock: The socket, listening. What it is bound to is not removed with it.
+    What the socket is bound to is not removed with it.
     """
 
     def __init__(self, sock: socket.socket) -> None:
         self.transport_listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
 
     async def accept(self) -> trio.SocketStream:
-        """Accept a connection; see `trio.SocketListener.accept`."""
         return await self.transport_listener.accept()
 
     async def aclose(self) -> None:
-        """Close the socket in this process."""
         await self.transport_listener.aclose()
 
 
@@ -146,7 +137,6 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def secured(listeners: Listeners, ssl_context: ssl.SSLContext | None) -> Listeners:
-    """Have listeners speak TLS, if there is a context for it."""
     if ssl_context is None:
         return listeners
-    return [trio.SSLListener(each, ssl_context) for each in listeners]
+    return [trio.SSLListener(listener, ssl_context) for listener in listeners]

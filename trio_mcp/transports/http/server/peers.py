@@ -14,7 +14,6 @@ Address = tuple[str, int] | str
 
 
 def base_scope(stream: trio.abc.Stream, root_path: str) -> Scope:
-    """What the ASGI scopes of all requests on a connection have in common."""
     secure = isinstance(stream, trio.SSLStream)
     transport = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
     client: tuple[str, int] | None = None
@@ -40,7 +39,6 @@ def base_scope(stream: trio.abc.Stream, root_path: str) -> Scope:
 
 
 def bound_address(listener: trio.abc.Listener[trio.abc.Stream]) -> Address | None:
-    """Where a listener listens, if it does so on a socket."""
     inner: object = listener
     while not isinstance(inner, trio.SocketListener):
         inner = getattr(inner, "transport_listener", None)
@@ -52,7 +50,6 @@ def bound_address(listener: trio.abc.Listener[trio.abc.Stream]) -> Address | Non
 def address_of(
     sock: trio.socket.SocketType, name: tuple[str, int] | tuple[str, int, int, int] | str | bytes
 ) -> Address:
-    """An address in short, from what the socket says."""
     if sock.family in (socket.AF_INET, socket.AF_INET6) and isinstance(name, tuple):
         return name[0], name[1]
     return name if isinstance(name, str) else ""

@@ -6,12 +6,7 @@ from trio_mcp.transports.http.server.response import status_line
 
 
 class Refused(Exception):
-    """A request is not answered by the app; its connection ends with a few plain words.
-
-    Args:
-        status: The HTTP status.
-        reason: What was wrong, for a person.
-    """
+    """A request is not answered by the app; its connection ends with a few plain words."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(status, reason)
@@ -19,7 +14,6 @@ class Refused(Exception):
         self.reason: Final = reason
 
     def response(self, date: bytes, *, with_body: bool) -> bytes:
-        """The whole response, after which the connection is closed."""
         body = self.reason.encode() + b"\n"
         head = (
             b"%bcontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"

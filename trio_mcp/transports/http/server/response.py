@@ -31,7 +31,6 @@ def status_line(status: int) -> bytes:
 
 
 def options_of(connection: bytes) -> set[bytes]:
-    """What a Connection header lists, in lower case."""
     return {option.strip(b" \t") for option in connection.lower().split(b",")}
 
 
@@ -44,12 +43,7 @@ _Delimiter = Literal["nothing", "length", "chunk", "close"]
 
 
 class Response:
-    """One response on its way to bytes.
-
-    Args:
-        method: The method of the request.
-        http_version: The version of the request.
-    """
+    """One response on its way to bytes."""
 
     # How each one begins.
     _status = 0
@@ -57,9 +51,7 @@ class Response:
     _delimiter: _Delimiter = "nothing"
     _remaining = 0  # bytes of the body still to come, if there is a length
     begun = False
-    """Bytes were given out."""
     complete = False
-    """All bytes were given out."""
     keep_alive = True
     """The connection can be used again. To be set before the first piece of the body."""
 
@@ -87,11 +79,6 @@ class Response:
 
     def body(self, data: bytes, more: bool, date: bytes) -> bytes:
         """Take a piece of the body.
-
-        Args:
-            data: The piece.
-            more: There are further pieces.
-            date: The header line with the current date.
 
         Returns:
             The bytes to write, at once.
@@ -128,7 +115,7 @@ class Response:
     def _head(self, whole: int | None, date: bytes) -> bytes:
         """The head, for a body whose length is known if it comes as a whole."""
         headers = tuple(map(tuple, self._headers))
-        # Those with more have mostly one of their own, such as a session's: nobody asks again.
+        # Those with more have mostly one of their own, such as a session's: not worth keeping.
         look = _seen_beginning_of if len(headers) <= _USUAL else _beginning_of
         begin, length, closes, dated = look(self._status, headers)
         if closes:

@@ -37,7 +37,6 @@ class HttpServer:
         self.addresses: Final = addresses
         """Where it listens: `(host, port)`, or the path of a Unix socket."""
         self.counters: Final = counters
-        """What it has done so far."""
         self._stop = trio.Event()
 
     def stop(self) -> None:
@@ -50,7 +49,6 @@ class HttpServer:
         self._stop.set()
 
     async def wait_until_stopping(self) -> None:
-        """Wait until somebody has called `stop`."""
         await self._stop.wait()
 
 
@@ -73,7 +71,7 @@ async def serve_asgi(
 
     A client that disconnects, or has sent its last byte, cancels its request, without the app
     having to watch out for it; the extension `trio_mcp.cancels` in the scope says so. An app that
-    waits in `receive` at that moment is told `http.disconnect` instead, and is cancelled only
+    waits in `receive` at that moment gets `http.disconnect` instead, and is cancelled only
     after `HttpLimits.disconnect_grace`.
 
     An exception of the app is logged (`trio_mcp.http`) and answered with status 500, or if the
@@ -120,7 +118,6 @@ async def _accept(
     watch: Watch,
     nursery: trio.Nursery,
 ) -> None:
-    """Accept connections, as long as there may be more of them."""
     limit = service.limits.max_connections
     with closing(Backlog(listener)) as backlog:
         while True:
@@ -161,9 +158,8 @@ async def _drain(service: Service, grace: float) -> None:
 
 
 def addresses_of(listeners: Listeners) -> tuple[Address, ...]:
-    """Where they listen, as far as that can be known."""
     found = (bound_address(listener) for listener in listeners)
-    return tuple(each for each in found if each is not None)
+    return tuple(address for address in found if address is not None)
 
 
 async def close_all(listeners: Listeners) -> None:

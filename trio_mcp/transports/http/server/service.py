@@ -2,7 +2,6 @@
 
 import time
 from email.utils import formatdate
-from typing import Protocol
 
 import trio
 from attrs import define, field
@@ -12,27 +11,13 @@ from trio_mcp.transports.http.server.limits import HttpLimits
 from trio_mcp.transports.http.server.watch import Watched
 
 
-class OpenConnection(Watched, Protocol):
-    """A connection, as far as the whole server has to do with it."""
-
-    @property
-    def idle(self) -> bool:
-        """Whether no request has begun on it."""
-
-    def end(self) -> None:
-        """Close it, once what is answered has been written."""
-
-
 @define(eq=False)
 class HttpCounters:
     """What a server has done so far. The numbers only grow, but for `connections`."""
 
     connections: int = 0
-    """Connections that are open."""
     accepted: int = 0
-    """Connections that were accepted."""
     requests: int = 0
-    """Requests that were given to the app."""
     refused: int = 0
     """Requests that never reached the app, or ended in it because of what the client sent."""
     failed: int = 0
@@ -52,21 +37,18 @@ class Service:
     max_body_bytes: int
     root_path: str
     counters: HttpCounters = field(factory=HttpCounters)
-    connections: set[OpenConnection] = field(factory=set)
+    connections: set[Watched] = field(factory=set)
     stopping: bool = False
-    """No more requests are taken."""
     _left: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
     _second: int = -1
     _date: bytes = b""
 
-    def enter(self, connection: OpenConnection) -> None:
-        """Count a connection in."""
+    def enter(self, connection: Watched) -> None:
         self.connections.add(connection)
         self.counters.accepted += 1
         self.counters.connections += 1
 
-    def leave(self, connection: OpenConnection) -> None:
-        """Count a connection out."""
+    def leave(self, connection: Watched) -> None:
         self.connections.discard(connection)
         self.counters.connections -= 1
         self._left.unpark_all()
@@ -77,7 +59,6 @@ class Service:
             await self._left.park()
 
     def date_line(self) -> bytes:
-        """The header line with the current date."""
         second = int(time.time())
         if second != self._second:
             self._second = second

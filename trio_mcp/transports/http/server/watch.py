@@ -4,8 +4,8 @@ Two things must happen to a connection while nothing happens on it: a deadline p
 client leaves while its request runs. A cancel scope per deadline and a reading task per request
 would do, and would be a quarter of all the work that a short request is. So a connection notes
 its deadlines as plain numbers and has one cancel scope for its whole life; and for a request that
-has ended before anybody could look, nobody looks. This task sleeps until the earliest deadline,
-and looks about every `PATIENCE` seconds while requests run.
+has ended before the next look, there is none. This task sleeps until the earliest deadline,
+and looks about every `LISTEN_AFTER` seconds while requests run.
 """
 
 from collections.abc import Iterable
@@ -14,33 +14,32 @@ from typing import Final, Protocol
 
 import trio
 
-PATIENCE: Final = 0.05
-"""Seconds that a request may run before anybody listens for its client's disconnect."""
+LISTEN_AFTER: Final = 0.05
+"""Seconds that a request may run before its client's disconnect is watched for."""
 
 _PAUSE: Final = 0.01
 """Seconds between two looks at least, however many deadlines there are."""
 
 
 class Watched(Protocol):
-    """What is looked after."""
+    """A connection, as far as the whole server has to do with it."""
 
-    def look(self, now: float) -> float:
-        """See what is due, and return when to look again."""
+    @property
+    def idle(self) -> bool: ...
+    def end(self) -> None: ...
+
+    def look(self, now: float) -> float: ...
 
 
 class Watch:
-    """Looks after connections.
-
-    Args:
-        connections: All there are, at any time.
-    """
+    """Looks after connections."""
 
     def __init__(self, connections: Iterable[Watched]) -> None:
         self._connections = connections
         self._now = trio.lowlevel.current_clock().current_time
         self._sleep = trio.CancelScope()
         self._wakes = inf  # the deadline of its sleep
-        self._dozing = True  # it sleeps for longer than PATIENCE
+        self._dozing = True  # it sleeps for longer than LISTEN_AFTER
 
     def within(self, seconds: float) -> float:
         """Have a look when so many seconds have passed, at the latest; returns when that is."""
@@ -50,17 +49,15 @@ class Watch:
         return deadline
 
     def soon(self) -> None:
-        """Have a look within PATIENCE."""
         if self._dozing:
             self._dozing = False
-            self.within(PATIENCE)
+            self.within(LISTEN_AFTER)
 
     async def run(self) -> None:
-        """Look after the connections until cancelled."""
         while True:
             now = self._now()
-            due = min((each.look(now) for each in self._connections), default=inf)
-            self._dozing = due > now + PATIENCE
+            due = min((connection.look(now) for connection in self._connections), default=inf)
+            self._dozing = due > now + LISTEN_AFTER
             self._wakes = max(due, now + _PAUSE)
             with trio.CancelScope(deadline=self._wakes) as self._sleep:
                 await trio.sleep_forever()

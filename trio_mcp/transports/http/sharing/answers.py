@@ -1,8 +1,8 @@
 """What issuers have said of tokens, for all instances: one asks, the others read.
 
 Name and key of an entry are made of the token and of the secret by which we ask about it. So the
-store alone tells nobody a token or what it is good for, and whoever can write to it cannot make an
-answer up.
+store alone gives away neither a token nor what it is good for, and write access to it is not enough
+to make an answer up.
 """
 
 from __future__ import annotations
@@ -33,12 +33,7 @@ _PURPOSE: Final = "trio-mcp introspection 1"
 
 
 class SealedAnswers:
-    """Keeps answers in the store (`SharedAnswers`). If it cannot be used, the issuer is asked.
-
-    Args:
-        store: What the instances share.
-        how: Whom they ask, and as whom.
-    """
+    """Keeps answers in the store (`SharedAnswers`). If it cannot be used, the issuer is asked."""
 
     def __init__(self, store: Store, how: Introspection) -> None:
         self._store = store
@@ -48,7 +43,6 @@ class SealedAnswers:
         self._away_until = -inf
 
     async def find(self, token: str) -> Answer | None:
-        """Return what another instance was told, if that is good still."""
         if trio.current_time() < self._away_until:
             return None
         key, fernet = self._sealed_by(token)
@@ -61,12 +55,11 @@ class SealedAnswers:
             return None
         try:
             claims = json.loads(fernet.decrypt(entry.value, ceil(self._ttl)))
-        except InvalidToken:  # somebody else's, or put back after its time
+        except InvalidToken:  # another issuer's, or put back after its time
             return None
         return Answer(claims, min(entry.ttl, self._ttl))
 
     async def keep(self, token: str, answer: Answer) -> None:
-        """Let others know."""
         if trio.current_time() < self._away_until:
             return
         key, fernet = self._sealed_by(token)

@@ -1,12 +1,11 @@
 """Changes of a registry, told to the clients of all instances.
 
 Each instance writes its changes to one log, and reads those of the others. What was missed, because
-the store was away for long, may be anything: so all who listen are told to look again.
+the store was away for long, may be anything: so all listeners are asked to look again.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from functools import partial
 from typing import Final
@@ -19,34 +18,26 @@ from trio_mcp.store.errors import StoreError
 from trio_mcp.store.exact import dumps, loads
 from trio_mcp.transports.http.sharing.following import end_of, follow
 from trio_mcp.transports.http.sharing.instance import Instance
+from trio_mcp.transports.http.sharing.used import digest_of
 
 logger = logging.getLogger("trio_mcp.http")
 
 _KEPT: Final = 1000
 _KEPT_FOR: Final = 3600.0
 _AT_ONCE: Final = 1000
-"""Changes in one item of the log."""
 
 _PAUSE: Final = 1.0
-"""Seconds before the store is tried again."""
 
 SharedChange = ListChanged | ResourceUpdated
 
 
 class SharedChanges:
-    """The changes of one registry, between this instance and the others.
-
-    Args:
-        instance: This one.
-        changes: Those of the registry.
-        name: The name of the registry.
-    """
+    """The changes of one registry, between this instance and the others."""
 
     def __init__(self, instance: Instance, changes: Changes, name: str) -> None:
         self._instance = instance
         self._changes = changes
-        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-        self._log = f"changes:{digest}"  # not every name can be part of a key
+        self._log = f"changes:{digest_of(name)}"  # not every name can be part of a key
         self._token = trio.lowlevel.current_trio_token()
         self._pending: dict[SharedChange, None] = {}
         self._arrived = trio.lowlevel.ParkingLot()
@@ -65,7 +56,7 @@ class SharedChanges:
     # -- ours -----------------------------------------------------------------------------
 
     def _relay(self, change: SharedChange) -> None:
-        """Keep a change until it is told. May be called in any thread."""
+        """Keep a change until it is written. May be called in any thread."""
         if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token:
             self._keep(change)
         else:
@@ -80,16 +71,16 @@ class SharedChanges:
             while not self._pending:
                 await self._arrived.park()
             told = list(self._pending)[:_AT_ONCE]
-            item = dumps([self._instance.name, [_written(each) for each in told]])
-            append = Append(self._log, item, ttl=_KEPT_FOR, most=_KEPT)
+            item = dumps([self._instance.name, [_written(change) for change in told]])
+            append = Append(self._log, item, ttl=_KEPT_FOR, limit=_KEPT)
             try:
                 await self._instance.store.commit(append, News(self._log))
             except StoreError as error:
                 logger.warning("Others are not told of changes: %s", error)
                 await trio.sleep(_PAUSE)
                 continue
-            for each in told:
-                del self._pending[each]
+            for change in told:
+                del self._pending[change]
 
     # -- those of others ------------------------------------------------------------------
 
@@ -109,7 +100,7 @@ class SharedChanges:
     async def _anything_may_have_changed(self) -> None:
         for kind in KINDS:
             self._changes.hear(ListChanged(kind))
-        for uri in [each for each in self._changes.watchers if isinstance(each, str)]:
+        for uri in [uri for uri in self._changes.watchers if isinstance(uri, str)]:
             self._changes.hear(ResourceUpdated(uri))
 
 

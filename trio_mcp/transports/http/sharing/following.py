@@ -11,14 +11,12 @@ from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
 
 _PAUSE: Final = 1.0
-"""Seconds before a store that was away is tried again."""
 
 Look = Callable[[], Awaitable[object]]
 
 
 async def end_of(store: Store, log: str) -> int:
-    """Return the position of a log's last item."""
-    return (await store.read(log, most=1)).last
+    return (await store.read(log, limit=1)).last
 
 
 async def follow(

@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from trio_mcp.store.changes import Conflict, Delete, Put, Touch
+from trio_mcp.store.changes import Change, Conflict, Delete, Put, Touch
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
 
@@ -22,16 +22,11 @@ _RENEWALS: Final = 5
 """In that time."""
 
 _LEAVING: Final = 1.0
-"""Seconds that it may take to say that it leaves."""
+"""Seconds that tidying up may take. Otherwise it is left to the store."""
 
 
 class Instance:
-    """This instance.
-
-    Args:
-        store: What it shares with the others.
-        keep: Seconds for which is kept what clients may come back for.
-    """
+    """This instance, and how many seconds it keeps what clients may come back for."""
 
     def __init__(self, store: Store, keep: float) -> None:
         self.store: Final = store
@@ -41,7 +36,6 @@ class Instance:
         """Called when the store may have lost its data: each has a session written again."""
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Say that it is alive, until cancelled."""
         sign = Put(_sign_of(self.name), b"", ttl=_ALIVE)
         await self.store.commit(sign)
         task_status.started()
@@ -53,11 +47,15 @@ class Instance:
                 except StoreError as error:  # others take it for dead, until the store is back
                     logger.warning("%s", error)
         finally:
-            with trio.move_on_after(_LEAVING, shield=True):
-                try:
-                    await self.store.commit(Delete(sign.key))
-                except StoreError as error:
-                    logger.debug("%s", error)
+            await self.tidy_up(Delete(sign.key))
+
+    async def tidy_up(self, *changes: Change) -> None:
+        """Remove what is needed no more, even if cancelled, unless that takes long."""
+        with trio.move_on_after(_LEAVING, shield=True):
+            try:
+                await self.store.commit(*changes)
+            except StoreError as error:
+                logger.debug("%s", error)
 
     async def _renew(self, sign: Put) -> None:
         try:
@@ -68,7 +66,6 @@ class Instance:
                 touch()
 
     async def lives(self, name: str) -> bool:
-        """Whether another instance is alive."""
         return await self.store.get(_sign_of(name)) is not None
 
 

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
 from typing import Any, Final
@@ -30,11 +30,12 @@ import trio
 
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.background import background_task
-from trio_mcp.store.changes import Change, Conflict, Delete, News, Put, Touch
+from trio_mcp.store.changes import Conflict, Delete, News, Put, Touch
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.exact import dumps, loads
 from trio_mcp.store.watching import Watch
 from trio_mcp.transports.http.sharing.instance import Instance
+from trio_mcp.transports.http.sharing.interface import Take
 
 logger = logging.getLogger("trio_mcp.http")
 
@@ -48,23 +49,10 @@ _RENEWALS: Final = 10
 """In the time after which the store forgets a session."""
 
 _PAUSE: Final = 1.0
-"""Seconds before the store is tried again."""
-
-_LEAVING: Final = 1.0
-"""Seconds that tidying up may take. Otherwise it is left to the store."""
-
-Take = Callable[[bytes, Authorization | None], Awaitable[bool]]
-"""Has a message received, with what its token allows. Returns whether it was: not at the end."""
 
 
 class SharedPosts:
-    """What is posted for one session, at all instances.
-
-    Args:
-        instance: This one.
-        id: The session's id.
-        principal: Whose it is here.
-    """
+    """What is posted for one session, at all instances."""
 
     def __init__(self, instance: Instance, id: str, principal: str | None) -> None:
         self._instance = instance
@@ -85,7 +73,7 @@ class SharedPosts:
         """Take what is posted elsewhere, while the block lasts.
 
         Raises:
-            StoreError: Others cannot be told of the session.
+            StoreError: The store cannot be used.
         """
         await self._tell()
         self._instance.touches.add(self.touch)
@@ -99,7 +87,7 @@ class SharedPosts:
     def touch(self) -> None:
         """Tell others of the session again: the store may have lost it."""
         if self._news is not None:
-            self._news.tell(None)
+            self._news.notify(None)
 
     async def _tell(self) -> None:
         value = dumps({"principal": self._principal, "instance": self._instance.name})
@@ -107,11 +95,7 @@ class SharedPosts:
         self._told = trio.current_time()
 
     async def _end(self) -> None:
-        await self._tidy_up(Delete(self._about), News(self._about))
-
-    async def _tidy_up(self, *changes: Change) -> None:
-        with trio.move_on_after(_LEAVING, shield=True), suppress(StoreError):
-            await self._store.commit(*changes)
+        await self._instance.tidy_up(Delete(self._about), News(self._about))
 
     async def _hear(self, take: Take) -> None:
         while True:
@@ -133,11 +117,11 @@ class SharedPosts:
         """
         await self._acknowledge()  # first, as it may have failed before: none is taken twice
         claimed = await self._store.claim(self._posts, _KEPT)
-        for each in claimed.entries:
-            written, _, line = each.value.partition(b"\n")
+        for entry in claimed.entries:
+            written, _, line = entry.value.partition(b"\n")
             if not await take(line, _read(written)):
                 return None
-            self._unacknowledged = each.key
+            self._unacknowledged = entry.key
         await self._acknowledge()
         # There was news of nothing: time has passed, or the store may have lost its data.
         if not claimed.entries or trio.current_time() > self._told + self._renewal:
@@ -165,7 +149,7 @@ class SharedPosts:
             Whether it was taken; if not, there is no such session (any more).
 
         Raises:
-            StoreError: Nobody knows.
+            StoreError: That cannot be found out.
         """
         async with self._turn:
             if await self._holder() is None:
@@ -186,11 +170,10 @@ class SharedPosts:
                     break
         finally:
             if not was_taken:
-                await self._tidy_up(Delete(message.key))
+                await self._instance.tidy_up(Delete(message.key))
         return was_taken
 
     async def _holder(self) -> str | None:
-        """Return which instance holds the stream, if there is a session of this principal's."""
         entry = await self._store.get(self._about)
         about: dict[str, Any] = {} if entry is None else loads(entry.value)
         if about.get("principal") != self._principal:
@@ -199,7 +182,7 @@ class SharedPosts:
         return holder if holder is not None and await self._instance.lives(holder) else None
 
     async def _is_gone(self, key: str) -> bool:
-        """Whether a message is not there any more; otherwise have it kept."""
+        """Whether a message was taken; otherwise have it kept."""
         try:
             await self._store.commit(Touch(key, ttl=_KEPT))
         except Conflict:

@@ -1,313 +1,335 @@
 """A session that several instances serve, as one of them sees it.
 
-Each instance that a client of the session reaches has a half of its own, with the calls that came
-there. What the halves have to know of each other is in the partition of the session:
+Each instance that a client of the session reaches has a replica of its own, with the calls that
+came there. What the replicas have to know of each other is in the partition of the session:
 
 | what | kind | for |
 |---|---|---|
 | `:about` | entry | what `initialize` said, log level, subscriptions; empty once it has ended |
-| `:inbox` | log | cancellations and answers that reached another half than the one they are for |
+| `:inbox` | log | cancellations and answers that reached another replica than theirs |
 | `:stream/<name>` | log | the events that a client may come back for; an empty one is the last |
 | `:call/<name>` | entry | the request that such a stream answers |
 
-Events are written after they were sent: if the instance dies in between, so does the call.
-
-A store that has lost its data gets the session back from a half that is in use. What was ended does
-not come back that way: its end is in the store for as long as a half may last that has not heard of
-it.
+A store that has lost its data gets the session back from a replica that is in use. What was ended
+does not come back that way: its end is in the store for as long as a replica may last that has not
+heard of it.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections import deque
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import trio
 
-from trio_mcp.store.changes import (
-    ABSENT,
-    Append,
-    Change,
-    Conflict,
-    Delete,
-    Drop,
-    Entry,
-    News,
-    Put,
-    Touch,
-)
-from trio_mcp.store.errors import StoreError
+from trio_mcp.registry.changes import ListChanged, Listener, ResourceUpdated
+from trio_mcp.server.caller import Caller
+from trio_mcp.store.changes import ABSENT, Append, Conflict, Entry, News, Put
 from trio_mcp.store.exact import dumps, loads
+from trio_mcp.threads import is_large
+from trio_mcp.transports.http.request import Refusal, no_stream
+from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sharing.following import follow
 from trio_mcp.transports.http.sharing.instance import Instance
-from trio_mcp.wire.jsonrpc import Id, Json
+from trio_mcp.transports.http.sharing.interface import STANDALONE, EventStream, SessionReplica
+from trio_mcp.transports.http.sharing.recording import Recorder, SharedRecord
+from trio_mcp.transports.http.sharing.stream import ElsewhereStream
+from trio_mcp.wire.jsonrpc import (
+    Id,
+    Json,
+    Notification,
+    Response,
+    decode,
+    error_line,
+    is_id,
+    result_line,
+)
+from trio_mcp.wire.revisions import LEGACY
 
 logger = logging.getLogger("trio_mcp.http")
 
-_INBOX: Final = 1000
-"""Messages that are kept for halves that are slow."""
+_ELSEWHERE: Final = re.compile(r"[0-9a-f]{12}\.[0-9]{1,18}")
+"""What another instance calls its streams and its requests to the client."""
 
-_BEHIND: Final = 1000
-"""Events that may wait to be written before whoever speaks has to wait."""
+_INBOX: Final = 1000
 
 _PAUSE: Final = 1.0
-"""Seconds before the store is tried again."""
+"""Seconds in which others are expected to have heard of an end."""
 
 _ENDED: Final = b""
-"""What is known of a session that was ended."""
 
 _USED: Final = 10
 """Signs of use that are written in the time that a session may be idle."""
 
 
-class Half(Protocol):
-    """What it needs of the half of a session."""
-
-    def cancelled_elsewhere(self, id: Id) -> None:
-        """A client has cancelled a request, by way of another instance."""
-
-    def answered_elsewhere(self, line: bytes) -> None:
-        """A client has answered a request of ours, by way of another instance."""
-
-    def changed_elsewhere(self, about: dict[str, Json]) -> None:
-        """Another half has changed what all have to know."""
-
-    def end(self) -> None:
-        """The session was ended."""
-
-
 class SharedSession:
-    """What joins the half of a session to the others.
+    """What joins this instance's replica of a session to the others (a `SessionSharing`)."""
 
-    Args:
-        instance: This one.
-        id: The session's id.
-        max_events: Events of a stream that are kept.
-        max_event_bytes: Bytes that these may have together.
-    """
+    _replica: SessionReplica
 
-    def __init__(self, instance: Instance, id: str, max_events: int, max_event_bytes: int) -> None:
-        self.instance: Final = instance
-        self.store: Final = instance.store
-        self.prefix: Final = f"{instance.name}."
-        """What the names of streams, and the ids of our requests, begin with."""
-        self._partition = f"session-{id}"
-        self._about_key = f"{self._partition}:about"
-        self._inbox = f"{self._partition}:inbox"
-        self._bounds = {"most": max_events + 1, "most_bytes": max_event_bytes}
-        self.about: dict[str, Any] = {}
-        """What all halves have to know, as it was read or written last."""
+    def __init__(self, instance: Instance, id: str, options: SessionOptions) -> None:
+        self._instance = instance
+        self._store = instance.store
+        self.prefix = f"{instance.name}."
+        partition = f"session-{id}"
+        self._about_key = f"{partition}:about"
+        self._inbox = f"{partition}:inbox"
+        self._about: dict[str, Any] = {}  # what all have to know, as it was read or written last
         self._is_known = trio.Event()
         self._version = ABSENT
         self._used = -math.inf
-        self._seen = -math.inf
-        """When the session was still in the store, at the least."""
-        self._unwritten: deque[tuple[str, tuple[Change, ...]]] = deque()
-        self._unrecorded: set[str] = set()  # streams of which something could not be written
-        self._moved = trio.lowlevel.ParkingLot()
+        self._seen = -math.inf  # when the session was still in the store, at the least
         self._end_came_back = trio.Event()
+        self._recorder = Recorder(
+            self._store,
+            partition,
+            instance.keep,
+            options,
+            touched=self._note_seen,
+            lost=self._look_again,
+        )
+        self.wait_for_room: Final = self._recorder.wait_for_room
+        self.written: Final = self._recorder.written
 
     # -- its life -----------------------------------------------------------------------------
 
-    async def begin(self, about: dict[str, Json]) -> None:
-        """Let others know of a new session."""
+    async def find(self, principal: str | None) -> bool:
+        entry = await self._look()
+        is_there = entry is not None and entry.value != _ENDED
+        return is_there and self._about["principal"] == principal
+
+    def start(self, nursery: trio.Nursery, replica: SessionReplica) -> None:
+        self._replica = replica
+        if self._about:  # it was begun elsewhere
+            self._apply()
+        nursery.start_soon(self._run)
+
+    async def begin(self) -> None:
+        about = self._describe()
+        if is_large(about):
+            raise Refusal(400, "The handshake says more of the client than is remembered.")
+        await self._put(about)
+
+    async def _put(self, about: dict[str, Json]) -> None:
         now = trio.current_time()
-        put = Put(self._about_key, dumps(about), ttl=self.instance.keep, expect=ABSENT)
-        (self._version,) = await self.store.commit(put)
-        self.about = about
+        put = Put(self._about_key, dumps(about), ttl=self._instance.keep, expect=ABSENT)
+        (self._version,) = await self._store.commit(put)
+        self._about = about
         self._used = self._seen = now
         self._is_known.set()
 
-    async def find(self) -> dict[str, Json] | None:
-        """Return what is known of a session; `None` if there is none."""
-        entry = await self._look()
-        return None if entry is None or entry.value == _ENDED else self.about
-
     async def _look(self) -> Entry | None:
         now = trio.current_time()
-        entry = await self.store.get(self._about_key)
+        entry = await self._store.get(self._about_key)
         if entry is not None and entry.value != _ENDED:
             self._version = entry.version
-            self.about = loads(entry.value)
+            self._about = loads(entry.value)
             self._seen = now
             self._is_known.set()
         return entry
 
     async def end(self) -> None:
         """End the session, for all; return when the others have most likely heard of it, too."""
-        ended = Put(self._about_key, _ENDED, ttl=self.instance.keep)
-        await self.store.commit(ended, *self._said({"end": True}))
-        with trio.move_on_after(_PAUSE):  # the client may go to another half at once
+        ended = Put(self._about_key, _ENDED, ttl=self._instance.keep)
+        await self._store.commit(ended, *self._said({"end": True}))
+        with trio.move_on_after(_PAUSE):  # the client may go to another replica at once
             await self._end_came_back.wait()
 
-    async def run(self, half: Half) -> None:
-        """Hear from other halves, and write what waits to be written, until cancelled."""
+    async def _run(self) -> None:
         await self._is_known.wait()
-        self.instance.touches.add(self.touch)
+        self._instance.touches.add(self._touch)
         try:
-            async with trio.open_nursery() as self._nursery:
-                self._nursery.start_soon(self._write, half)
-                await self._hear(half)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._recorder.run)
+                await self._hear()
         finally:
-            self.instance.touches.discard(self.touch)
+            self._instance.touches.discard(self._touch)
             self._end_came_back.set()
 
     def note_use(self) -> None:
-        """Have the session last, because it is used."""
-        if trio.current_time() - self._used > self.instance.keep / _USED:
-            self.touch()
+        if trio.current_time() - self._used > self._instance.keep / _USED:
+            self._touch()
 
-    def touch(self) -> None:
-        """Have the session last; if the store has lost it, it is written anew."""
+    def _touch(self) -> None:
+        """Have the session last; if the store has lost it, it is written once more."""
         self._used = trio.current_time()
-        self._put_off("", Touch(self._about_key, ttl=self.instance.keep))
+        self._recorder.touch(self._about_key)
 
-    # -- from other halves --------------------------------------------------------------------
+    def _note_seen(self, when: float) -> None:
+        self._seen = when
 
-    async def _hear(self, half: Half) -> None:
-        look = partial(self._look_again, half)
-        take = partial(self._take, half)
-        away = partial(logger.debug, "Nothing is heard of other halves of a session: %s")
-        await follow(self.store, self._inbox, away, take=take, missed=look, idle=look)
+    # -- from other replicas ------------------------------------------------------------------
 
-    async def _take(self, half: Half, item: bytes) -> None:
+    async def _hear(self) -> None:
+        look = self._look_again
+        away = partial(logger.debug, "Nothing is heard of other replicas of a session: %s")
+        await follow(self._store, self._inbox, away, take=self._take, missed=look, idle=look)
+
+    async def _take(self, item: bytes) -> None:
         message: dict[str, Any] = loads(item)
-        if message["from"] == self.instance.name:
-            if "end" in message:  # whoever asked for it may not be there to see to this half
+        if message["from"] == self._instance.name:
+            if "end" in message:  # the request for it may be over, and see to nothing any more
                 self._end_came_back.set()
-                half.end()
+                self._replica.end()
             return
         if "cancel" in message:
-            half.cancelled_elsewhere(message["cancel"])
+            self._cancel(message["cancel"])
         elif "answer" in message:
-            half.answered_elsewhere(message["answer"].encode())
+            self._answer(message["answer"].encode())
         elif "end" in message:
-            half.end()
+            self._replica.end()
         else:
-            await self._look_again(half)
+            await self._look_again()
 
-    async def _look_again(self, half: Half) -> None:
-        """Read what is known of the session; if the store has lost it, write it anew."""
+    def _cancel(self, id: Id) -> None:
+        inbound = self._replica.inbound
+        if id in inbound:
+            inbound.note(Notification("notifications/cancelled", {"requestId": id}))
+
+    def _answer(self, line: bytes) -> None:
+        message = decode(line)
+        if isinstance(message, Response):
+            self._replica.inbound.note(message)
+
+    async def _look_again(self) -> None:
+        """Read what is known of the session; if the store has lost it, write it once more."""
         while True:
             entry = await self._look()
             if self._is_over(entry):
-                half.end()
+                self._replica.end()
                 return
             if entry is not None:
-                half.changed_elsewhere(self.about)
+                self._apply()
                 return
-            with suppress(Conflict):  # another half was quicker, or has ended it
-                await self.begin(self.about)
+            with suppress(Conflict):  # another replica was quicker, or has ended it
+                await self._put(self._about)
                 return
 
     def _is_over(self, entry: Entry | None) -> bool:
         """Whether the session was ended, or may have been when we could not hear of it."""
         if entry is None:  # nor is its end there any more, if there was one so long ago
-            return trio.current_time() - self._seen >= self.instance.keep
+            return trio.current_time() - self._seen >= self._instance.keep
         return entry.value == _ENDED
 
-    # -- to other halves ----------------------------------------------------------------------
+    # -- to other replicas --------------------------------------------------------------------
 
     def _said(self, message: dict[str, Json]) -> tuple[Append, News]:
-        item = dumps({"from": self.instance.name, **message})
-        append = Append(self._inbox, item, ttl=self.instance.keep, most=_INBOX)
+        item = dumps({"from": self._instance.name, **message})
+        append = Append(self._inbox, item, ttl=self._instance.keep, limit=_INBOX)
         return append, News(self._inbox)
 
-    async def forward(self, message: dict[str, Json]) -> None:
-        """Tell the other halves something that is for one of them."""
-        await self.store.commit(*self._said(message))
+    async def forward(self, message: object) -> bool:
+        if isinstance(message, Response):
+            told = self._answer_for_others(message)
+        else:
+            told = self._cancellation_for_others(message)
+        if told is None:
+            return False
+        await self._store.commit(*self._said(told))
+        return True
 
-    async def change(self, **differences: Callable[[Any], Json]) -> None:
+    def _cancellation_for_others(self, message: object) -> dict[str, Json] | None:
+        if not isinstance(message, Notification) or message.method != "notifications/cancelled":
+            return None
+        id = message.params.get("requestId")
+        return {"cancel": id} if is_id(id) and id not in self._replica.inbound else None
+
+    def _answer_for_others(self, answer: Response) -> dict[str, Json] | None:
+        id, error = answer.id, answer.error
+        if (
+            not isinstance(id, str)
+            or not _ELSEWHERE.fullmatch(id)
+            or self._replica.requests.get(id)
+        ):
+            return None
+        line = result_line(id, answer.result) if error is None else error_line(id, error)
+        return {"answer": line.decode()}
+
+    async def settle(self) -> None:
+        here, known = self._listener.uris.keys(), set(self._about["uris"])
+        level = self._replica.session.log_level
+        # Seen before anything is awaited, in which another replica may change the same.
+        new, gone = here - known, known - here
+        await self._change(
+            logLevel=lambda _: level, uris=lambda uris: sorted((set(uris) | new) - gone)
+        )
+        self._apply()
+
+    async def _change(self, **differences: Callable[[Any], Json]) -> None:
         """Change what all have to know: each difference makes a new value of the one before."""
         while True:
-            about = {**self.about}
+            about = {**self._about}
             for name, new in differences.items():
                 about[name] = new(about.get(name))
-            put = Put(self._about_key, dumps(about), ttl=self.instance.keep, expect=self._version)
+            put = Put(self._about_key, dumps(about), ttl=self._instance.keep, expect=self._version)
             try:
-                self._version, *_ = await self.store.commit(put, *self._said({"changed": True}))
+                self._version, *_ = await self._store.commit(put, *self._said({"changed": True}))
             except Conflict:
                 entry = await self._look()
                 if self._is_over(entry):
-                    return  # of which the half hears
+                    return  # of which the replica hears
                 if entry is None:
                     self._version = ABSENT
                 continue
-            self.about = about
+            self._about = about
             return
 
-    # -- events -------------------------------------------------------------------------------
+    # -- what all know ------------------------------------------------------------------------
 
-    async def wait_for_room(self) -> None:
-        """Wait while the store is too far behind."""
-        while len(self._unwritten) > _BEHIND:
-            await self._moved.park()
+    @property
+    def _listener(self) -> Listener:
+        listener = self._replica.session.listener
+        assert listener is not None  # for as long as the session runs
+        return listener
 
-    async def written(self) -> None:
-        """Wait until all events up to now are where other instances find them."""
-        last = self._unwritten[-1] if self._unwritten else None
-        while any(each is last for each in self._unwritten):
-            await self._moved.park()
+    def _describe(self) -> dict[str, Json]:
+        session = self._replica.session
+        return {
+            "revision": session.caller.revision.name,
+            "capabilities": session.caller.capabilities,
+            "clientInfo": session.caller.client_info,
+            "principal": session.principal,
+            "logLevel": session.log_level,
+            "kinds": sorted(self._listener.kinds),
+            "uris": [],
+        }
 
-    def begin_stream(self, name: str, request: Id | None) -> None:
-        """Have a stream kept from its first event on, for who comes back to another instance."""
-        call = Put(self.call(name), dumps(request), ttl=self.instance.keep)
-        self._put_off(name, call)
+    def _apply(self) -> None:
+        about, session, listener = self._about, self._replica.session, self._listener
+        session.caller = Caller(
+            LEGACY[about["revision"]], about["capabilities"], about["clientInfo"]
+        )
+        session.log_level = about["logLevel"]
+        listener.kinds = set(about["kinds"])
+        for uri in set(about["uris"]) - listener.uris.keys():
+            listener.watch(uri)
+        for uri in listener.uris.keys() - set(about["uris"]):
+            listener.unwatch(uri)
 
-    def record(self, name: str, line: bytes) -> None:
-        """Keep an event of a stream; an empty one is its end."""
-        log = self.log(name)
-        append = Append(log, line, ttl=self.instance.keep, **self._bounds)
-        self._put_off(name, append, News(log))
+    # -- streams ------------------------------------------------------------------------------
 
-    def _put_off(self, name: str, *changes: Change) -> None:
-        self._unwritten.append((name, changes))
-        self._moved.unpark_all()
+    def record(self, stream: str, request: Id | None) -> SharedRecord:
+        return SharedRecord(self._recorder, stream, request)
 
-    async def _write(self, half: Half) -> None:
-        while True:
-            while not self._unwritten:
-                await self._moved.park()
-            name, changes = self._unwritten[0]
-            if name not in self._unrecorded:
-                await self._write_one(half, name, changes)
-            self._unwritten.popleft()
-            self._moved.unpark_all()
+    def resume(self, stream: str, after: int) -> tuple[EventStream, int]:
+        if not _ELSEWHERE.fullmatch(stream):
+            raise no_stream()
+        replica = self._replica
+        if stream.endswith(f".{STANDALONE}"):  # it goes on here; what was missed may be anything
+            self._tell_again()
+            return replica.standalone, replica.standalone.sent
+        elsewhere = ElsewhereStream(
+            stream, self._instance, self._recorder, replica.headers, replica.primes
+        )
+        return elsewhere, after
 
-    async def _write_one(self, half: Half, name: str, changes: tuple[Change, ...]) -> None:
-        now = trio.current_time()
-        try:
-            try:
-                await self.store.commit(*changes)
-                if not name:
-                    self._seen = now
-            except Conflict:  # the store has lost the session
-                await self._look_again(half)
-        except StoreError as error:
-            logger.warning("A stream of a session cannot be taken up elsewhere: %s", error)
-            if name:  # with a gap, the numbers of its events would not be theirs
-                self._unrecorded.add(name)
-                self._nursery.start_soon(self._give_up, name)
-
-    async def _give_up(self, name: str) -> None:
-        """Once the store is back, let nobody wait elsewhere for the rest of a stream."""
-        log = self.log(name)
-        while True:
-            try:
-                await self.store.commit(Drop(log), Delete(self.call(name)), News(log))
-                return
-            except StoreError:
-                await trio.sleep(_PAUSE)
-
-    def log(self, name: str) -> str:
-        """Where the events of a stream are, of this half's or another's."""
-        return f"{self._partition}:stream/{name}"
-
-    def call(self, name: str) -> str:
-        """Where the request that a stream answers is."""
-        return f"{self._partition}:call/{name}"
+    def _tell_again(self) -> None:
+        for kind in self._listener.kinds:
+            self._listener.note(ListChanged(kind))
+        for uri in self._listener.uris:
+            self._listener.note(ResourceUpdated(uri))

@@ -13,9 +13,9 @@ from trio_mcp.store.changes import Entry, LogPage
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.exact import loads
 from trio_mcp.store.watching import Watch
-from trio_mcp.transports.http.policy import HttpPolicy
-from trio_mcp.transports.http.request import Header, HttpRequest, Refusal
-from trio_mcp.transports.http.sharing.session import SharedSession
+from trio_mcp.transports.http.request import Header, HttpRequest, no_stream
+from trio_mcp.transports.http.sharing.instance import Instance
+from trio_mcp.transports.http.sharing.recording import Recorder
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import error_line
 
@@ -29,45 +29,32 @@ _GONE: Final = McpError(INTERNAL_ERROR, "The server that ran this request is gon
 
 @frozen(eq=False)
 class ElsewhereStream:
-    """A stream of another instance.
-
-    Args:
-        name: Its name, which begins with that of the instance.
-        shared: What joins its session to the other instances.
-        headers: Those of the responses of its session.
-        primes: Whether streams begin with an event that has nothing but an id.
-    """
+    """A stream of another instance."""
 
     name: str
-    shared: SharedSession
+    instance: Instance
+    recorder: Recorder
     headers: Sequence[Header]
     primes: bool
 
-    async def follow(self, http: HttpRequest, policy: HttpPolicy, after: int) -> None:
-        """Send the events that come after a number, as they come, until there are no more.
-
-        Raises:
-            Refusal: There is no such stream, or not any more (400).
-        """
+    async def follow(self, http: HttpRequest, keep_alive: float, after: int) -> None:
         page, call = await self._look(after)
         if page.missed(after) or call is None:
-            raise Refusal(400, "There is no stream with that Last-Event-ID, or not any more.")
-        async with self.shared.store.watch(self._log) as news:
+            raise no_stream()
+        async with self.instance.store.watch(self._log) as news:
             await http.start_stream(self.headers)
             if self.primes:
                 await http.send_id(f"{self.name}-{after}")
             try:
-                await self._pass_on(http, policy, after, news)
+                await self._pass_on(http, keep_alive, after, news)
             except StoreError as error:  # the client comes back for the rest
                 logger.warning("%s", error)
             await http.end_stream()
 
-    async def _pass_on(
-        self, http: HttpRequest, policy: HttpPolicy, after: int, news: Watch
-    ) -> None:
+    async def _pass_on(self, http: HttpRequest, keep_alive: float, after: int, news: Watch) -> None:
         quiet_since = trio.current_time()
         while trio.current_time() < http.deadline:
-            page = await self.shared.store.read(self._log, after)
+            page = await self.instance.store.read(self._log, after)
             if page.missed(after):
                 return  # what came next is not kept any more
             for number, line in page.items:
@@ -80,25 +67,24 @@ class ElsewhereStream:
             with trio.move_on_at(min(trio.current_time() + _LOOK, http.deadline)) as quiet:
                 await news.wait()
                 quiet_since = trio.current_time()
-            if quiet.cancelled_caught and not await self.shared.instance.lives(self._owner):
+            if quiet.cancelled_caught and not await self.instance.lives(self._owner):
                 await self._give_up(http, after)
                 return
-            if trio.current_time() - quiet_since > policy.keep_alive:
+            if trio.current_time() - quiet_since > keep_alive:
                 await http.send_comment()
                 quiet_since = trio.current_time()
 
     @property
     def _log(self) -> str:
-        return self.shared.log(self.name)
+        return self.recorder.log(self.name)
 
     @property
     def _owner(self) -> str:
         return self.name.partition(".")[0]
 
     async def _look(self, after: int) -> tuple[LogPage, Entry | None]:
-        """The first event after a number, and the request that the stream answers."""
-        page = await self.shared.store.read(self._log, after, most=1)
-        return page, await self.shared.store.get(self.shared.call(self.name))
+        page = await self.instance.store.read(self._log, after, limit=1)
+        return page, await self.instance.store.get(self.recorder.call(self.name))
 
     async def _give_up(self, http: HttpRequest, after: int) -> None:
         """Answer in place of an instance that died, unless it had."""

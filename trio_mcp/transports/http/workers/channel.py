@@ -1,6 +1,6 @@
 """The channel between the parent and a worker: JSON objects, a line each.
 
-What is told is state, and a later value replaces one that was not sent yet. So a process that does
+What is sent is state, and a later value replaces one that was not sent yet. So a process that does
 not read makes the other one neither wait nor grow.
 
 From the parent: `settings` first, then `live`, `ask`, `total`, `stop`.
@@ -25,11 +25,7 @@ ENVIRONMENT: Final = "TRIO_MCP_WORKER"
 
 
 class Channel:
-    """One end of it.
-
-    Args:
-        sock: That end of a socket pair.
-    """
+    """One end of it."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
@@ -42,13 +38,11 @@ class Channel:
         self._wake.set()
 
     async def send_news(self) -> None:
-        """Send what is told, until cancelled."""
         while True:
             await self._wake.wait()
             await self.flush()
 
     async def flush(self) -> None:
-        """Send what was told and not sent yet."""
         self._wake = trio.Event()
         news, self._news = self._news, {}
         if news:
@@ -66,5 +60,4 @@ class Channel:
                         yield orjson.loads(line)
 
     async def aclose(self) -> None:
-        """Close this end."""
         await self._stream.aclose()

@@ -47,7 +47,7 @@ def shared_settings(private_store: bool) -> Iterator[dict[str, object]]:
     """What workers are to share, for the length of the block.
 
     Args:
-        private_store: They have no store yet, and get one that nobody else sees.
+        private_store: They have no store yet, and get one of their own.
     """
     settings: dict[str, object] = {"keys": [Sealer.generate_key()], "folder": None, "store": None}
     if not private_store:

@@ -28,7 +28,7 @@ from trio_mcp.transports.http.workers.totals import Snapshot, add
 
 logger = logging.getLogger("trio_mcp.http")
 
-_START_PATIENCE: Final = 60.0
+_START_TIMEOUT: Final = 60.0
 """Seconds that a worker has to import the program and open its lifespan, until it listens."""
 _QUICK: Final = 1.0
 """A worker that listened for fewer seconds has died at once."""
@@ -36,9 +36,8 @@ _MOST_QUICK: Final = 6
 """Workers that may die at once, one after the other in the same slot."""
 _FIRST_DELAY: Final = 0.1
 _MOST_DELAY: Final = 10.0
-_TOLD_PATIENCE: Final = 1.0
-"""Seconds that workers have to tell their metrics."""
-_CANCEL_PATIENCE: Final = 5.0
+_REPORT_TIMEOUT: Final = 1.0
+_TERMINATE_TIMEOUT: Final = 5.0
 _HANGUP: Final[int] = getattr(signal, "SIGHUP", 0)  # which Windows does not have, nor workers
 
 
@@ -49,37 +48,30 @@ class Child:
         self.process: Final = process
         self.channel: Final = channel
         self.ready: float | None = None
-        """Since when it listens."""
         self.stopping = False
         self.ended = False
         self.metrics: Snapshot = {}
-        """What it told last."""
         self.asked = False
         self._changed = trio.lowlevel.ParkingLot()
 
     def changed(self) -> None:
-        """Wake those who wait for something about it."""
         self._changed.unpark_all()
 
     async def until(self, what: Callable[[Child], bool]) -> None:
-        """Wait until something is so, or it has ended."""
         while not (self.ended or what(self)):
             await self._changed.park()
 
     def stop(self) -> None:
-        """Have it finish what it does, and end."""
         self.stopping = True
         self.channel.tell(stop=True)
         self.changed()
 
     @property
     def is_live(self) -> bool:
-        """Whether it takes requests."""
         return self.ready is not None and not self.stopping and not self.ended
 
     @property
     def died_at_once(self) -> bool:
-        """Whether it never listened, or only for a moment."""
         return self.ready is None or trio.current_time() - self.ready < _QUICK
 
     @property
@@ -90,7 +82,6 @@ class Child:
 
     @property
     def end(self) -> str:
-        """How it ended, in words."""
         code = self.process.returncode or 0
         how = f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"
         return how if self.ready is not None else f"{how} before it listened"
@@ -102,8 +93,8 @@ class Supervisor:
     Args:
         number: How many.
         listeners: Their sockets, which are closed when the workers are to stop.
-        settings: What workers are told first, beside the sockets.
-        patience: Seconds that a worker which is to stop has until it is killed.
+        settings: What workers get first, beside the sockets.
+        timeout: Seconds that a worker which is to stop has until it is killed.
     """
 
     def __init__(
@@ -111,15 +102,15 @@ class Supervisor:
         number: int,
         listeners: Sequence[trio.abc.Listener[Any]],
         settings: dict[str, Any],
-        patience: float,
+        timeout: float,
     ) -> None:
         self._slots: list[Child | None] = [None] * number
         self._children: set[Child] = set()  # those as well that have been replaced, and drain
         self._listeners = listeners
-        sockets: list[Any] = [getattr(each, "transport_listener", each) for each in listeners]
-        self._fds: list[int] = [each.socket.fileno() for each in sockets]
+        sockets: list[Any] = [getattr(one, "transport_listener", one) for one in listeners]
+        self._fds: list[int] = [listener.socket.fileno() for listener in sockets]
         self._settings = {**settings, "sockets": self._fds}
-        self._patience = patience
+        self._timeout = timeout
         self._kept: Snapshot = {}  # what workers counted that have ended
         self._stop = trio.Event()
         self._hangups = trio.Event()
@@ -128,15 +119,10 @@ class Supervisor:
         self._last_signal = 0
 
     def stop(self) -> None:
-        """Shut down gracefully."""
         self._stop.set()
 
     async def run(self, started: Callable[[], None]) -> None:
-        """Keep the workers running until stopped or cancelled.
-
-        Args:
-            started: Called when all of them listen.
-        """
+        """Keep the workers running until stopped or cancelled."""
         async with trio.open_nursery() as self._processes:
             await self._processes.start(self._heed_signals)
             async with trio.open_nursery() as keepers:
@@ -171,7 +157,6 @@ class Supervisor:
         keepers.start_soon(self._reload_at_hangups)
 
     async def _keep(self, slot: int, task_status: trio.TaskStatus[None]) -> None:
-        """Have a worker in a slot, always."""
         quick = 0
         child = self._slots[slot] = await self._spawn()
         while True:
@@ -192,8 +177,7 @@ class Supervisor:
             child = self._in(slot)
 
     async def _back_off(self, child: Child, quick: int) -> None:
-        """Wait before another worker is started, or give up."""
-        fresh = not any(each is not None and each.ready for each in self._slots)
+        fresh = not any(child is not None and child.ready for child in self._slots)
         if quick > _MOST_QUICK or (quick and fresh):
             logger.critical("A worker %s; the server ends", child.end)
             self._failed = child
@@ -253,7 +237,6 @@ class Supervisor:
         return child
 
     async def _run_again(self, fd: int) -> trio.Process:
-        """Run the program again, with the descriptor of its end of a channel."""
         kept = {key: each for key, each in os.environ.items() if key != NOTIFY_SOCKET}
         options: dict[str, Any] = {
             "stdin": subprocess.DEVNULL,
@@ -264,7 +247,6 @@ class Supervisor:
         return await trio.lowlevel.open_process([sys.executable, *sys.orig_argv[1:]], **options)
 
     async def _attend(self, child: Child) -> None:
-        """Be there for a process until it has ended, and see to it that it has."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(child.channel.send_news)
@@ -272,7 +254,7 @@ class Supervisor:
                 heard = trio.Event()
                 nursery.start_soon(self._hear, child, heard)
                 await child.process.wait()
-                with trio.move_on_after(_TOLD_PATIENCE):
+                with trio.move_on_after(_REPORT_TIMEOUT):
                     await heard.wait()  # its last words
                 nursery.cancel_scope.cancel()
         finally:
@@ -287,13 +269,13 @@ class Supervisor:
             self._tell_live()
 
     async def _kill_if_late(self, child: Child) -> None:
-        with trio.move_on_after(_START_PATIENCE):
+        with trio.move_on_after(_START_TIMEOUT):
             await child.until(lambda child: child.ready is not None)
         if child.ready is None:
-            logger.error("A worker does not listen after %.0f s", _START_PATIENCE)
+            logger.error("A worker does not listen after %.0f s", _START_TIMEOUT)
             child.process.kill()
         await child.until(lambda child: child.stopping)
-        await trio.sleep(self._patience)
+        await trio.sleep(self._timeout)
         logger.error("A worker does not end; it is killed")
         child.process.kill()
 
@@ -320,30 +302,30 @@ class Supervisor:
         heard.set()
 
     def _tell_live(self) -> None:
-        live = sum(each.is_live for each in self._children)
-        for each in self._children:
-            each.channel.tell(live=live)
+        live = sum(child.is_live for child in self._children)
+        for child in self._children:
+            child.channel.tell(live=live)
 
     async def _tell_total(self, asker: Child) -> None:
         """Tell a worker what all of them have counted; of one that is stuck, what it told last."""
-        for each in self._children:
-            if each.ready is not None and not each.asked:
-                each.asked = True
-                each.channel.tell(ask=True)
-        with trio.move_on_after(_TOLD_PATIENCE):
-            for each in list(self._children):
-                await each.until(lambda child: not child.asked)
+        for child in self._children:
+            if child.ready is not None and not child.asked:
+                child.asked = True
+                child.channel.tell(ask=True)
+        with trio.move_on_after(_REPORT_TIMEOUT):
+            for child in list(self._children):
+                await child.until(lambda child: not child.asked)
         total: Snapshot = {}
         add(total, self._kept)
-        for each in self._children:
-            add(total, each.metrics)
+        for child in self._children:
+            add(total, child.metrics)
         asker.channel.tell(total=total)
 
     # -- signals --------------------------------------------------------------------------
 
     async def _heed_signals(self, task_status: trio.TaskStatus[None]) -> None:
         wanted = [*ENDING, _HANGUP]
-        heeded = [each for each in wanted if signal.getsignal(each) is not signal.SIG_IGN]
+        heeded = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
         had_terminal = _has_terminal()
         with trio.open_signal_receiver(*heeded) as received:
             task_status.started()
@@ -367,10 +349,9 @@ def _has_terminal() -> bool:
 
 
 async def _end(process: trio.Process) -> None:
-    """End a process if it has not, in bounded time."""
     if process.returncode is None:
         process.terminate()
-        with trio.move_on_after(_CANCEL_PATIENCE):
+        with trio.move_on_after(_TERMINATE_TIMEOUT):
             await process.wait()
         process.kill()
         await process.wait()

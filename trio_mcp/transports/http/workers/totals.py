@@ -1,6 +1,6 @@
 """Adding up what workers have counted.
 
-A count never falls: what a worker counted before it ended is kept, as far as it was told.
+A count never falls: what a worker counted before it ended is kept, as far as it had reported.
 """
 
 from __future__ import annotations

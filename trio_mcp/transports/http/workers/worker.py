@@ -21,7 +21,7 @@ from trio_mcp.transports.http.server import SharedListener
 from trio_mcp.transports.http.workers.channel import ENVIRONMENT, Channel
 from trio_mcp.transports.http.workers.totals import Snapshot
 
-_PATIENCE: Final = 2.0
+_TIMEOUT: Final = 2.0
 """Seconds that the parent has for an answer, or to take the last words."""
 
 
@@ -51,13 +51,7 @@ def _not_inherited(fd: int) -> socket.socket:
 
 
 class Worker:
-    """This process, as one of several that serve.
-
-    Args:
-        channel: To the parent.
-        news: What it tells.
-        first: The first of that.
-    """
+    """This process, as one of several that serve."""
 
     def __init__(
         self, channel: Channel, news: AsyncIterator[dict[str, Any]], first: dict[str, Any]
@@ -67,13 +61,11 @@ class Worker:
         self._news = news
         settings = first["settings"]
         self.listeners: Final = [SharedListener(_not_inherited(fd)) for fd in settings["sockets"]]
-        """What it accepts connections from."""
         self.store: Final[str] = settings["store"]
         """What all workers share, if the program has not said it."""
         self.keys: Final[list[str]] = settings["keys"]
-        """Keys that all of them have, and nobody else."""
+        """Keys that all workers have, and no other process."""
         self.live = 0
-        """How many workers take requests."""
         self._folder = _Folder(settings["folder"])
         self._snapshot: Callable[[], Snapshot] = dict
         self._total: Snapshot | None = None
@@ -83,29 +75,23 @@ class Worker:
     async def serving(
         self, stop: Callable[[], None], snapshot: Callable[[], Snapshot]
     ) -> AsyncIterator[None]:
-        """Listen to the parent during the block, and have its last word at the end.
-
-        Args:
-            stop: Called when the parent says so, or is gone.
-            snapshot: What was counted here.
-        """
+        """Listen to the parent during the block, and have its last word at the end."""
         self._snapshot = snapshot
         with self._folder:
             async with background_task(self._channel.send_news, self._hear(stop)):
                 yield
-            with trio.move_on_after(_PATIENCE, shield=True):
+            with trio.move_on_after(_TIMEOUT, shield=True):
                 self._channel.tell(metrics=snapshot())
                 await self._channel.flush()
 
     def listens(self) -> None:
-        """Tell that requests are taken."""
         self._channel.tell(ready=True)
 
     async def total(self) -> Snapshot:
         """What all workers have counted; this one alone while the parent does not answer."""
         self._total = None
         self._channel.tell(sum=True)
-        with trio.move_on_after(_PATIENCE):
+        with trio.move_on_after(_TIMEOUT):
             while self._total is None:
                 await self._told.park()
         return self._total or self._snapshot()

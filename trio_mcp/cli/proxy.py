@@ -1,0 +1,164 @@
+"""`trio-mcp proxy` and `trio-mcp gateway`: other servers, served by any transport."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import trio
+from attrs import evolve, frozen
+from cyclopts import Parameter
+
+from trio_mcp.cli.failures import OK, Failure, Usage, one_line
+from trio_mcp.cli.http_options import HttpServerOptions
+from trio_mcp.cli.logs import LogOptions
+from trio_mcp.cli.options import ConnectionOptions, Count, Seconds, TargetWord, check_way
+from trio_mcp.cli.serve import server_for
+from trio_mcp.cli.target import parse_target
+from trio_mcp.errors import ConfigError
+from trio_mcp.wire.limits import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator
+
+    from trio_mcp.compose import Gateway
+    from trio_mcp.registry import Registry
+
+_STDIO = HttpServerOptions()
+
+
+@Parameter(name="*")
+@frozen(kw_only=True)
+class ProxyOptions(LogOptions):
+    """How requests are passed on."""
+
+    timeout: Seconds = 600.0
+    """Seconds that a call may take."""
+    max_callers: Count = 32
+    """Connections that a legacy server gets for callers who can be asked something; a command is
+    started once for each."""
+
+
+def proxy(
+    target: TargetWord,
+    /,
+    *,
+    env: Annotated[
+        tuple[str, ...], Parameter(help="A variable KEY=VALUE for the server's process.")
+    ] = (),
+    upstream_header: Annotated[
+        tuple[str, ...], Parameter(help="For a URL, a header 'Name: value' of each request.")
+    ] = (),
+    upstream_token_env: Annotated[
+        str | None, Parameter(help="A variable with the bearer token for a URL.")
+    ] = None,
+    http: HttpServerOptions = _STDIO,
+    options: ProxyOptions = ProxyOptions(),
+) -> int:
+    """Serve another server, on stdin and stdout or over HTTP.
+
+    Whatever it speaks, and by whatever transport, clients meet it as if it were here. What they get
+    in with is for this server; it is not passed on. The other server gets what the options for the
+    upstream say, or else a login that is kept (trio-mcp login).
+    """
+    from trio_mcp.cli.screen import Screen
+    from trio_mcp.compose import open_proxy
+
+    place = parse_target(target)
+    way = ConnectionOptions(env=env, header=upstream_header, token_env=upstream_token_env)
+    check_way(place, env, upstream_header=upstream_header, upstream_token_env=upstream_token_env)
+    process = evolve(way.process_options(), stderr="forward")
+    opened = open_proxy(
+        place.url or place.process or [],
+        name=place.text,
+        process_options=process,
+        http=way.http_options(place, Screen()),
+        timeout=options.timeout,
+        max_callers=options.max_callers,
+    )
+    return _serve(opened, http, options)
+
+
+def gateway(
+    file: Annotated[Path, Parameter(help="A file such as mcp.json, or a pipe.")],
+    /,
+    *,
+    watch: Annotated[
+        bool, Parameter(help="Read the file again whenever it changes. What is the same stays.")
+    ] = False,
+    http: HttpServerOptions = _STDIO,
+    options: ProxyOptions = ProxyOptions(),
+) -> int:
+    """Serve all servers of a file such as mcp.json as one, on stdin and stdout or over HTTP.
+
+    Tools and prompts are called SERVER_NAME. A server that fails, hangs or dies does not touch the
+    others, and comes back by itself. Over HTTP, /health says how each one stands.
+    """
+    if not file.exists():
+        raise Failure(f"there is no file {file}")
+    if file.is_dir():
+        raise Failure(f"{file} is a folder; name the file in it, such as {file / 'mcp.json'}")
+    if watch and not file.is_file():
+        raise Usage(f"--watch is for a file, and {file} is none")
+    file = file.resolve() if file.is_file() else file
+    return _serve(_gathered(file, watch, options), http, options)
+
+
+@asynccontextmanager
+async def _gathered(file: Path, watch: bool, options: ProxyOptions) -> AsyncIterator[Registry]:
+    from trio_mcp.background import background_task
+    from trio_mcp.compose import open_gateway
+    from trio_mcp.transports import ProcessOptions
+
+    process = ProcessOptions(env=dict(os.environ), stderr="forward")
+    try:
+        async with AsyncExitStack() as stack:
+            changes = None
+            if watch:  # from before the file is read, so that no change of it goes unseen
+                from trio_mcp.cli.reload.watching import watching
+
+                of_file = watching(file.parent, Path(file.name).__eq__, recursive=False)
+                changes = await stack.enter_async_context(of_file)
+            found = await stack.enter_async_context(
+                open_gateway(
+                    file,
+                    process_options=process,
+                    timeout=options.timeout,
+                    max_callers=options.max_callers,
+                )
+            )
+            if changes is not None:
+                follow = partial(_follow, file, changes, found)
+                await stack.enter_async_context(background_task(follow))
+            yield found.registry
+    except (ConfigError, ModuleNotFoundError) as error:
+        raise Failure(str(error)) from None
+
+
+async def _follow(file: Path, changes: AsyncIterable[None], found: Gateway) -> None:
+    async for _ in changes:
+        try:
+            await found.load(file)
+        except (ConfigError, ModuleNotFoundError, OSError) as error:
+            print(f"trio-mcp: {one_line(str(error))}", file=sys.stderr)
+
+
+def _serve(
+    opened: AbstractAsyncContextManager[Registry],
+    http: HttpServerOptions,
+    options: ProxyOptions,
+) -> int:
+    http.check()
+    options.configure()
+    server = server_for(http, Limits(tool_timeout=options.timeout))
+
+    async def main() -> None:
+        async with opened as registry:
+            await server(registry)
+
+    trio.run(main)
+    return OK

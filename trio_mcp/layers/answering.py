@@ -1,0 +1,157 @@
+"""A call in its cancel scope, and the only place where exceptions of an author's code are caught.
+
+| what happens | what the caller gets |
+|---|---|
+| it returns | its result |
+| it returns what cannot be sent | `-32603` with its type; the log says where it is wrong |
+| `McpError` | that JSON-RPC error |
+| `ToolError` | its text |
+| `ResourceNotFound` | the error that the caller's revision has for that |
+| any other exception | no detail; all of it goes to the log |
+| it outruns its deadline | its name and the limit |
+| it asks a caller of a modern revision | the question, as an `input_required` result |
+| the caller cancels it | nothing |
+| the server shuts down | `-32603`, "Request cancelled" |
+
+A tool's failures are results for the model to read; those of other handlers are JSON-RPC errors.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, Final
+
+import trio
+
+from trio_mcp.layers.binding import RefusedArguments
+from trio_mcp.layers.call import Call, Handler, InputRequired, RequestExchange
+from trio_mcp.wire.answers import Answer, Result
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
+from trio_mcp.wire.jsonrpc import sendable_text
+from trio_mcp.wire.revisions import Revision
+
+CANCELLED: Final = McpError(INTERNAL_ERROR, "Request cancelled")
+
+_TOLD: Final = (ToolError, McpError, ResourceNotFound, InputRequired)
+"""Exceptions that are meant for the caller."""
+
+
+def answering(inner: Handler) -> Handler:
+    """Run a call in the scope of its request, and answer the request by what becomes of it."""
+
+    async def run(call: Call) -> Answer | None:
+        exchange: RequestExchange = call.exchange
+        scope = exchange.scope
+        try:
+            try:
+                with scope:
+                    result: Result = await inner(call)
+            except BaseException as raised:
+                error = unwrapped(raised)
+                if not scope.cancel_called:
+                    return exchange.ended(*failure(call, error, raised))
+                if not isinstance(error, _TOLD):
+                    exchange.log_error(f"{_failed(call, raised)} while it was cancelled", error)
+                return exchange.cut_short()
+            if scope.cancel_called and not exchange.finished_in_time:
+                return exchange.cut_short()
+            outcome = "error" if result.members.get("isError") else "ok"
+            return exchange.ended(outcome, result)
+        finally:  # the conversation knows the request: a cycle would wait for the collector
+            exchange.conversation = None
+
+    return run
+
+
+def failure(call: Call, error: BaseException, raised: BaseException) -> tuple[str, Answer]:
+    """Say what becomes of an exception: the outcome for the log, and the answer.
+
+    Args:
+        call: The call that ended with it.
+        error: The exception.
+        raised: The group that it was raised in; itself, if there was none.
+    """
+    entry, exchange = call.entry, call.exchange
+    if isinstance(error, McpError):
+        return "error", error
+    if isinstance(error, ResourceNotFound):
+        return "error", not_found(exchange.revision, entry.missing(call.name, error))
+    if isinstance(error, RefusedArguments):
+        return "error", entry.refused(error, exchange.revision, exchange.id)
+    if isinstance(error, ToolError):
+        return "error", entry.failed(sendable_text(_words(error) or f"{entry.title} failed"))
+    if type(error) is RuntimeError and error.args in _WRONG_LOOP:
+        error.add_note(_WRONG_LOOP[error.args])
+    exchange.log_error(_failed(call, raised), error)
+    return "exception", internal_error(entry)
+
+
+def internal_error(entry: Any) -> Answer:
+    """Return the answer that tells nothing but that there was an exception."""
+    answer: Answer = entry.failed(f"{entry.title} failed: internal error (see the server's log)")
+    return answer
+
+
+def _failed(call: Call, raised: BaseException) -> str:
+    """Say for the log what has failed: the call, or which layer around it."""
+    from trio_mcp.layers.blame import layer_that_raised  # few calls fail
+
+    layer = layer_that_raised(raised, call.entry)
+    return "%s failed" if layer is None else f"%s failed in its layer {layer}"
+
+
+def not_found(revision: Revision, uri: str) -> McpError:
+    """Make the error for a resource that does not exist, as a revision has it."""
+    code = revision.resource_not_found
+    return McpError(code, f"Resource not found: {uri[:500]}", {"uri": uri[:500]})
+
+
+_WRONG_LOOP: Final[dict[tuple[Any, ...], str]] = {
+    ("must be called from async context",): (
+        "This function runs on asyncio, where Trio's functions do not work. Use asyncio's, or "
+        "register it with a trio_mcp.Registry, whose functions run on Trio."
+    ),
+    ("no running event loop",): (
+        "This function runs on Trio, where asyncio's functions do not work. Use Trio's, or have it "
+        "run on asyncio: with a trio_mcp.aio.Registry, or by @trio_mcp.aio.on_asyncio."
+    ),
+}
+"""What Trio and asyncio say where the other one runs, and what to do about it."""
+
+
+def _words(error: ToolError) -> str:
+    try:
+        return str(error)
+    except Exception:  # a class of the author's
+        return ""
+
+
+def unwrapped(error: BaseException) -> BaseException:
+    """Find what is behind an exception group: one exception, or the one meant for the caller.
+
+    Raises:
+        BaseException: What must not be swallowed: interrupts, and cancellation of more than the
+            call. Without that, a `Cancelled` is one that an author's code has kept and raised
+            again; nothing would catch it, and it would end the connection.
+    """
+    is_cancelled = trio.current_effective_deadline() == -inf
+    passes = (trio.Cancelled, KeyboardInterrupt) if is_cancelled else KeyboardInterrupt
+    if isinstance(error, passes):
+        raise error
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    passing, _ = error.split(passes)
+    if passing is not None:
+        raise passing
+    leaves = _leaves(error)
+    for leaf in leaves:
+        if isinstance(leaf, _TOLD):
+            return leaf
+    return leaves[0] if len(leaves) == 1 else error
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    leaves: list[BaseException] = []
+    for error in group.exceptions:
+        leaves += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return leaves

@@ -1,0 +1,131 @@
+"""What travels through the layers: one call of an author's function."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from attrs import define
+
+from trio_mcp.wire.answers import Answer
+from trio_mcp.wire.jsonrpc import Id, Json
+from trio_mcp.wire.revisions import Revision
+
+if TYPE_CHECKING:
+    import trio
+
+
+class Exchange(Protocol):
+    """The request that a call is part of, and the way back to its caller."""
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that the caller speaks."""
+
+    @property
+    def params(self) -> Mapping[str, Json]:
+        """The parameters of the request."""
+
+    @property
+    def threads(self) -> trio.CapacityLimiter | None:
+        """Bounds the worker threads of plain functions; `None` for Trio's own limiter."""
+
+    @property
+    def conversation(self) -> Any:
+        """The conversation with the caller, which begins when this is first asked for."""
+
+    def context_of(self, call: Call) -> Any:
+        """Make the `Context` of a call."""
+
+    def state_of(self, provider: Any) -> Any:
+        """Return what a provider's lifespan yielded; the registry's own for `None`."""
+
+    def log_error(self, message: str, error: BaseException) -> None:
+        """Log an exception, with a message that has `%s` for what was called."""
+
+    def log_unsendable(self, error: Exception) -> None:
+        """Log for the author what is wrong with a result."""
+
+    def unsendable(self, value: Any) -> Any:
+        """Return and log the error for a value that turned out not to be JSON."""
+
+
+class RequestExchange(Exchange, Protocol):
+    """The exchange of a request that a client has sent, for the layers of the server."""
+
+    conversation: Any
+    scope: Any
+    """The cancel scope that the call runs in."""
+
+    @property
+    def id(self) -> Id:
+        """The id of the request."""
+
+    @property
+    def capabilities(self) -> dict[str, Json]:
+        """The capabilities that the caller has declared."""
+
+    @property
+    def converses(self) -> bool:
+        """Whether anything that runs gets a context."""
+
+    @property
+    def finished_in_time(self) -> bool:
+        """Whether the result counts although the call was cancelled."""
+
+    async def hash_binding(self) -> None:
+        """Hash what a sealed state of the request is bound to; in a thread, if that is large."""
+
+    def ended(self, outcome: str, answer: Answer) -> Answer:
+        """Log how the call has ended, and return the answer."""
+
+    def cut_short(self) -> Answer | None:
+        """Return the answer to a call that was cancelled."""
+
+
+@define(eq=False, repr=False)
+class Call:
+    """One call, as the layers see it. A layer that changes something hands on a changed copy."""
+
+    exchange: Any
+    """The request that it answers (an `Exchange`)."""
+    entry: Any
+    """What the caller asked for, in the registry that is served."""
+    name: str
+    """What was asked for, as the owner of the function calls it: a name, or a URI."""
+    arguments: Any
+    """The keyword arguments of the function; before they are bound, JSON."""
+    provider: Any = None
+    """The mounted provider that owns the function; `None` for the registry that is served."""
+    _context: Any = None
+
+    def make_context(self) -> Any:
+        """Return the `Context` of the call, made when it is first asked for."""
+        context = self._context
+        if context is None:
+            context = self._context = self.exchange.context_of(self)
+        elif callable(context):
+            context = self._context = context()
+        return context
+
+    def with_arguments(self, arguments: dict[str, Any], make_context: Callable[[], Any]) -> Call:
+        """Return the call as middleware hands it on."""
+        return Call(self.exchange, self.entry, self.name, arguments, self.provider, make_context)
+
+    @property
+    def state(self) -> Any:
+        """What the lifespan of the function's owner yielded."""
+        return self.exchange.state_of(self.provider)
+
+
+Handler = Callable[[Call], Awaitable[Any]]
+"""Does the rest of a call: what a layer stands around."""
+
+Layer = Callable[[Handler], Handler]
+
+
+class InputRequired(Exception):
+    """This run of a handler ends here: it is run again once its question has been answered."""
+
+    def __init__(self) -> None:
+        super().__init__("the handler is run again once its question has been answered")

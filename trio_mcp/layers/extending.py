@@ -1,0 +1,87 @@
+"""What extensions run around calls, the first one outermost."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, Protocol
+
+from trio_mcp.layers.call import Call, Handler, Layer
+from trio_mcp.threads import is_large
+from trio_mcp.wire.answers import Result
+from trio_mcp.wire.errors import McpError
+from trio_mcp.wire.extensions import declared_settings
+from trio_mcp.wire.jsonrpc import Json
+
+
+class AroundCalls(Protocol):
+    """An extension that runs something around calls (see `ServerExtension`)."""
+
+    @property
+    def identifier(self) -> str:
+        """Its name."""
+
+    @property
+    def era(self) -> Literal["legacy", "modern"] | None:
+        """The only era in which there is such a thing."""
+
+    @property
+    def result_types(self) -> Collection[str]:
+        """What it may answer with."""
+
+    async def around(
+        self, request: Any, proceed: Callable[[], Awaitable[dict[str, Json]]]
+    ) -> Mapping[str, Json]:
+        """Answer a request."""
+
+
+def extending(
+    extensions: Sequence[AroundCalls],
+    request_for: Callable[[AroundCalls, Call], Any],
+    refusal: Callable[[Any, AroundCalls], McpError],
+) -> Layer:
+    """Make the layer of some extensions.
+
+    Args:
+        extensions: Those that run something around the method.
+        request_for: Makes what an extension gets of a call (an `ExtensionRequest`).
+        refusal: Makes the error for what an extension returned and cannot be sent.
+    """
+
+    def layer(inner: Handler) -> Handler:
+        async def run(call: Call) -> Result:
+            era = "modern" if call.exchange.revision.modern else "legacy"
+            around = [extension for extension in extensions if extension.era in (None, era)]
+            if not around:
+                result: Result = await inner(call)
+                return result
+            members = await proceed(call, around)
+            blamed = partial(call.exchange.unsendable, members)
+            return Result(members, is_large=is_large(members), on_encode_error=blamed)
+
+        async def proceed(call: Call, around: list[AroundCalls]) -> dict[str, Json]:
+            if not around:
+                result: Result = await inner(call)
+                return result.members
+            first, rest = around[0], around[1:]
+            request = request_for(first, call)
+            answer = await first.around(request, partial(proceed, call, rest))
+            if not isinstance(answer, Mapping) or not _may_be_sent(call, answer, around):
+                error = refusal(answer, first)
+                call.exchange.log_unsendable(error)
+                raise error
+            return dict(answer)
+
+        return run
+
+    return layer
+
+
+def _may_be_sent(call: Call, result: Mapping[str, Json], around: list[AroundCalls]) -> bool:
+    """Whether its type is the protocol's, or one of theirs which the client knows."""
+    kind = result.get("resultType", "complete")
+    declared = call.exchange.capabilities
+    return kind == "complete" or any(
+        kind in wrapper.result_types and declared_settings(declared, wrapper.identifier) is not None
+        for wrapper in around
+    )

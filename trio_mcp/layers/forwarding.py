@@ -1,0 +1,91 @@
+"""Results that are passed on as they came, but for what is between this server and its caller.
+
+A question is sealed with a state of this server's own. What a legacy revision does not have is
+written as this library writes it for its own results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from trio_mcp.layers.call import Call, Handler
+from trio_mcp.threads import is_large, offload
+from trio_mcp.wire.answers import RawResult, Result
+from trio_mcp.wire.conversion import from_wire, to_wire
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import BLOCK_SINCE, CONTENT_BLOCKS
+from trio_mcp.wire.revisions import ALL, META_SERVER_INFO, Revision
+
+_MODERN_MEMBERS: Final = ("resultType", "ttlMs", "cacheScope")
+_LATER: Final[Mapping[Revision, Mapping[str, type]]] = {
+    revision: {
+        name: block
+        for name, block in CONTENT_BLOCKS.items()
+        if revision not in BLOCK_SINCE.get(block, ALL)
+    }
+    for revision in ALL
+}
+"""By revision, the blocks that it does not have."""
+
+
+def forwarding(inner: Handler) -> Handler:
+    """Prepare a result of a server elsewhere for this server's caller."""
+
+    async def run(call: Call) -> Result:
+        result: Result = await inner(call)
+        if result.__class__ is RawResult:
+            await _prepare(call, result)
+        return result
+
+    return run
+
+
+async def _prepare(call: Call, result: Result) -> None:
+    exchange, members = call.exchange, result.members
+    if members.get("resultType") == "input_required":
+        await exchange.hash_binding()
+        result.members = exchange.conversation.pass_on(members)
+        return
+    if not exchange.revision.modern:
+        members = await offload(for_legacy, members, exchange.revision)
+    meta = members.get("_meta")
+    if isinstance(meta, dict) and META_SERVER_INFO in meta:  # this server gives its own
+        members["_meta"] = own = {key: meta[key] for key in meta if key != META_SERVER_INFO}
+        if not own:
+            del members["_meta"]
+    result.members = members
+    result.is_large = is_large(members)
+
+
+def for_legacy(result: dict[str, Json], revision: Revision) -> dict[str, Json]:
+    """Return the members of a result for a caller of a legacy revision."""
+    kept = {name: each for name, each in result.items() if name not in _MODERN_MEMBERS}
+    if revision.structured_objects_only and not isinstance(kept.get("structuredContent"), dict):
+        kept.pop("structuredContent", None)
+    return _with_known_blocks(kept, revision) if _LATER[revision] else kept
+
+
+def _with_known_blocks(result: dict[str, Json], revision: Revision) -> dict[str, Json]:
+    if isinstance(result.get("content"), list):
+        result["content"] = [_block(block, revision) for block in result["content"]]
+    if isinstance(result.get("messages"), list):
+        result["messages"] = [_message(message, revision) for message in result["messages"]]
+    return result
+
+
+def _message(message: Json, revision: Revision) -> Json:
+    if not isinstance(message, dict) or "content" not in message:
+        return message
+    return {**message, "content": _block(message["content"], revision)}
+
+
+def _block(block: Json, revision: Revision) -> Json:
+    kind = block.get("type") if isinstance(block, dict) else None
+    later = _LATER[revision].get(kind) if isinstance(kind, str) else None
+    if later is None:
+        return block
+    try:
+        return to_wire(from_wire(block, later), revision)
+    except ValueError:  # it is not what it says
+        return block

@@ -1,0 +1,40 @@
+"""Innermost: the author's function, on the Trio thread if it is async, else in a worker thread."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+from typing import Any
+
+import trio
+
+from trio_mcp.layers.call import Call, Handler
+
+
+def function(entry: Any) -> Handler:
+    """Make the handler that calls the function of an entry.
+
+    Cancelled, a worker thread is left to itself, so blocking code does not hold up its caller. It
+    goes on until it returns, and its result is dropped; until then it keeps its slots.
+    """
+    takes_call = getattr(entry.function, "forward", None)
+    if takes_call is not None:
+        forward: Handler = takes_call
+        return forward
+    if not entry.is_async:
+        return partial(_run_in_thread, entry.function, entry.context_parameter, entry.slots)
+    run, parameter = entry.function, entry.context_parameter
+    if parameter is None:
+        return lambda call: run(**call.arguments)
+    return lambda call: run(**{**call.arguments, parameter: call.make_context()})
+
+
+def _run_in_thread(run: Any, parameter: str | None, slots: Any, call: Call) -> Awaitable[Any]:
+    arguments, threads = call.arguments, call.exchange.threads
+    if parameter is not None:
+        arguments = {**arguments, parameter: call.make_context()}
+    return trio.to_thread.run_sync(
+        partial(run, **arguments),
+        abandon_on_cancel=True,  # a thread cannot be stopped; its caller need not wait for it
+        limiter=threads if slots is None else slots.with_threads(threads),
+    )

@@ -1,0 +1,115 @@
+"""The tasks that calls run in: a pool that grows only when a call waits.
+
+A task takes one call after another from a queue. Before it runs one while others are queued, it has
+a second task stand by. If the call waits, that one takes over; so a call that waits keeps its task
+and delays no other, and calls that never wait share one.
+
+What a call leaves in its task is not seen by the next: a task whose context variables have changed,
+which still holds a lock or has a nursery open, ends with its call, and a fresh one takes its place.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextvars import Context, copy_context
+from operator import is_
+from typing import Final
+
+import trio
+from trio.lowlevel import Abort, Task
+
+from trio_mcp.peer.inbound import InboundRequest
+
+try:
+    from trio._core._parking_lot import GLOBAL_PARKING_LOT_BREAKER as _lock_owners
+except ImportError:  # there is no public way; without it, a lock may stay held
+    _lock_owners = {}
+
+IDLE_NAME: Final = "trio_mcp.peer.call_tasks.idle"
+IDLE_TASKS: Final = 8
+"""So many are kept for the next calls."""
+TURN: Final = 32
+"""Calls that a task runs before others have their turn, if none of these calls waits."""
+
+
+class CallTasks:
+    """Runs calls in tasks of a nursery, each named by the label of its call.
+
+    Args:
+        nursery: Where the tasks run. What a call raises ends it.
+        run: Runs a call, in a cancel scope of its own.
+
+    Calls begin with the context variables of the task that makes this object.
+    """
+
+    def __init__(
+        self, nursery: trio.Nursery, run: Callable[[InboundRequest], Awaitable[None]]
+    ) -> None:
+        self.nursery = nursery
+        self._run = run
+        self._context = copy_context()
+        self._values = [*self._context.values()]
+        self._queue: deque[InboundRequest] = deque()
+        self._idle: list[Task] = []
+        self._coming = 0  # tasks that were sent to the queue, and are not there yet
+        self._standbys = 1  # so many are sent next
+
+    def start_soon(self, call: InboundRequest) -> None:
+        """Run a call soon. Calls begin in the order in which they are handed over."""
+        self._queue.append(call)
+        if not self._coming:
+            self._send(1)
+
+    def _stand_by(self) -> None:
+        # Twice as many each time, while all calls wait: a hundred have begun after a few turns.
+        self._send(min(self._standbys, len(self._queue)))
+        self._standbys = 2 * self._coming
+
+    def _send(self, tasks: int) -> None:
+        self._coming = tasks
+        for _ in range(tasks):
+            if self._idle:
+                trio.lowlevel.reschedule(self._idle.pop())
+            else:  # not in the context of the task that starts or ends a call
+                self._context.run(self.nursery.start_soon, self._work)
+
+    async def _work(self) -> None:
+        task = trio.lowlevel.current_task()
+        context = task.context
+        while True:
+            self._coming -= 1
+            for _ in range(TURN):
+                if not self._queue:
+                    break
+                call = self._queue.popleft()
+                if self._queue and not self._coming:
+                    self._stand_by()
+                task.name = call.label
+                await self._run(call)
+                del call  # an idle task must not keep it
+                if self._was_changed(task, context):
+                    return
+            self._standbys = 1
+            if len(self._idle) >= IDLE_TASKS:
+                return
+            task.name = IDLE_NAME
+            await self._sleep(task)
+
+    def _was_changed(self, task: Task, context: Context) -> bool:
+        """Whether a call has left something in its task, the one that runs."""
+        if task.context is not context or task in _lock_owners or task.child_nurseries:
+            return True
+        now = copy_context()
+        if len(now) != len(self._values):  # what it began with can be changed, and not removed
+            return True
+        # By identity: equal values may be two all the same, and `==` may be an author's.
+        return not all(map(is_, now.values(), self._values))
+
+    async def _sleep(self, task: Task) -> None:
+        def abort(_: object) -> Abort:
+            self._idle.remove(task)
+            return Abort.SUCCEEDED
+
+        self._idle.append(task)
+        await trio.lowlevel.wait_task_rescheduled(abort)

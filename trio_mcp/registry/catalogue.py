@@ -1,0 +1,379 @@
+"""The catalogue of a registry: what it offers, what it mounts, and what is open while it is served.
+
+Authors work with the `Registry`, which has one. What serves or mounts a registry works with its
+catalogue (`catalogue_of`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import cached_property, partial
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from attrs import evolve, field, frozen
+
+from trio_mcp.background import run_all
+from trio_mcp.registry.context import Context
+from trio_mcp.registry.describing import naming
+from trio_mcp.registry.entrances import check_trio
+from trio_mcp.registry.handlers import NO_EXTENSIONS
+from trio_mcp.registry.kinds import LISTED, RefType, Table
+from trio_mcp.registry.lifespan import Opened, opened
+from trio_mcp.registry.options import CacheScope
+from trio_mcp.registry.provider import Provider
+from trio_mcp.schema import SchemaError
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.methods import METHODS, Method
+
+# Many servers have tools and nothing else, and are started for every client.
+if TYPE_CHECKING:
+    from trio_mcp.layers.log_bridge import LogBridge
+    from trio_mcp.registry.completers import Completers
+    from trio_mcp.registry.completions import Completer
+    from trio_mcp.registry.extensions import Extension, Extensions
+    from trio_mcp.registry.middleware import OpenLifespan
+    from trio_mcp.registry.mounting import Mount, View
+    from trio_mcp.registry.prompts import Prompt
+    from trio_mcp.registry.resources import Resource, ResourceTemplate
+    from trio_mcp.registry.sealing import Sealer
+    from trio_mcp.registry.tools import Tool
+
+D = TypeVar("D", "Tool", "Resource", "ResourceTemplate", "Prompt")
+
+Visible = Callable[[Any, Context], bool]
+"""Says whether a caller sees something, by what lists show of it."""
+
+_CLOSED: Final = Opened()
+
+
+@frozen(kw_only=True)
+class CatalogueOptions:
+    """The arguments of a `Registry` that say how what it has is shown and run."""
+
+    page_size: int | None
+    cache_ttl: float
+    cache_scope: CacheScope
+    filter_lists: bool
+    state_keys: Sequence[str | bytes] | None = field(repr=False)
+    state_ttl: float
+    visible: Visible | None
+    lifespan: Callable[[Any], AbstractAsyncContextManager[Any]] | None
+    """Opens what the handlers need; gets the registry."""
+    around_requests: Sequence[Any] = ()
+    """Middleware, the first one outermost."""
+    around_calls: Sequence[Any] = ()
+    """Likewise."""
+
+
+class Catalogue(Provider):
+    """What one registry has: its entries, those of what it mounts, and what is open for them."""
+
+    def __init__(self, registry: Any, name: str, options: CatalogueOptions) -> None:
+        super().__init__(name)
+        self.registry: Final = registry
+        self.options: Final = options
+        self.extensions: Extensions | None = None
+        self._is_running = False
+        self._shared = _CLOSED
+        self._times_open = 0
+        self._mounts: list[Mount] = []
+        self._state_keys = options.state_keys
+        self._sealer: Sealer | None = None
+
+    # -- its own entries ------------------------------------------------------------------
+
+    def register(self, table: Table, item: D) -> D:
+        """Add an entry of the registry's own, and return it as it stands in the table."""
+        item = self._extended(table, item)
+        if item.name in self.table(table):
+            what = f"{LISTED[table].label} {item.name!r}"
+            raise SchemaError(f"{what} is registered already; names must be unique.")
+        self.add(table, item)
+        placed: D = self._tables[table][item.name]  # with what this registry runs around it
+        return placed
+
+    def _extended(self, table: Table, item: D) -> D:
+        """Have extensions check the options that an entry has for them."""
+        if item.extensions is NO_EXTENSIONS:
+            return item
+        from trio_mcp.registry.extensions import Extensions
+
+        kind, known = LISTED[table], self.extensions or Extensions()
+        with naming(f"{kind.label} {item.name!r}"):
+            kept, meta = known.options(kind.noun, item.name, item.extensions)
+        shown = evolve(item.description, meta={**(item.description.meta or {}), **meta} or None)
+        return evolve(item, extensions=MappingProxyType(kept), description=shown)
+
+    def unregister(self, table: Table, name: str) -> None:
+        """Remove an entry; raise `KeyError` if there is none, and `ValueError` if it is mounted."""
+        if self.table(table)[name].origin is not None:
+            what = f"{LISTED[table].label} {name!r:.200}"
+            raise ValueError(f"{what} is a mounted part's: remove it there, or unmount the part")
+        self.remove(table, name)
+
+    def add_extension(self, extension: Extension) -> None:
+        from trio_mcp.registry.extensions import Extensions
+
+        if self._times_open:
+            raise RuntimeError(f"registry {self.name!r} is being served; add extensions before")
+        if self.followers:
+            raise SchemaError(f"registry {self.name!r} is mounted; add extensions before")
+        added = self.extensions or Extensions()
+        added.add(extension)
+        self.extensions = added
+        self.has_scopes |= any(method.scopes for method in added.methods.values())
+        extension.added_to(self.registry)
+
+    @property
+    def methods(self) -> Mapping[str, Method]:
+        return METHODS if self.extensions is None else self.extensions.rows
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """The capabilities of the server: the kinds of entries that it has."""
+        found = {kind.capability for table, kind in LISTED.items() if self._tables[table]}
+        completions = {"completions"} if self.completes else set[str]()
+        return frozenset[str]().union(found, completions, {"logging"}, self.declared_capabilities)
+
+    def usual_timeout(self, limits: Limits) -> float:
+        """Return the seconds that a call may take if its entry has no limit of its own."""
+        return limits.tool_timeout if self.tool_timeout is None else self.tool_timeout
+
+    def bridge_log(self) -> LogBridge:
+        """Return the log bridge, made when it is first asked for."""
+        from trio_mcp.layers.log_bridge import LogBridge
+
+        if self.log_bridge is None:
+            self.log_bridge = LogBridge()
+            self.note_log_bridge()
+        return self.log_bridge
+
+    def share_state_keys(self, keys: Sequence[str | bytes]) -> None:
+        """Take the keys that other processes have as well, unless the author gave some."""
+        # Without the package nothing is sealed, and keys would be an error of the program's.
+        if self._state_keys is None and find_spec("cryptography") is not None:
+            self._state_keys, self._sealer = keys, None
+
+    @property
+    def sealer(self) -> Sealer:
+        if self._sealer is None:
+            from trio_mcp.registry.sealing import Sealer
+
+            self._sealer = Sealer(self._state_keys, ttl=self.options.state_ttl)
+        return self._sealer
+
+    # -- providers ------------------------------------------------------------------------
+
+    def mount(self, provider: Provider, view: View) -> None:
+        from trio_mcp.registry.mounting import Mount, check_mount
+
+        check_mount(self, provider, view)
+        if self._times_open and provider.needs_running:
+            raise RuntimeError(
+                f"registry {self.name!r} is being served; mount {provider.name!r} before, or open "
+                "it around all of it with `async with provider.running():`"
+            )
+        mount = Mount(self, provider, view)
+        mount.open()
+        self._mounts.append(mount)
+        if provider.log_bridges_made:
+            self.note_log_bridge()
+
+    def unmount(self, provider: Provider) -> None:
+        gone = [mount for mount in self._mounts if mount.provider is provider]
+        if not gone:
+            raise ValueError(f"{provider.name!r} is not mounted in {self.name!r}")
+        for mount in gone:
+            self._mounts.remove(mount)
+            mount.close()
+
+    @property
+    def mounts(self) -> Sequence[Mount]:
+        return tuple(self._mounts)
+
+    @property
+    def is_loaded(self) -> bool:  # type: ignore[override]  # of others, it is an attribute
+        return all(mount.provider.is_loaded for mount in self._mounts)
+
+    @property
+    def declared_capabilities(self) -> Collection[str]:  # type: ignore[override]  # likewise
+        return frozenset[str]().union(
+            *(mount.provider.declared_capabilities for mount in self._mounts)
+        )
+
+    def health(self) -> dict[str, Json]:
+        """Return the states of mounted servers elsewhere, by name, for `/health`."""
+        found = {provider.name: provider.status for provider in self.all_providers()}
+        servers = {name: status for name, status in found.items() if status is not None}
+        return {"servers": servers} if servers else {}
+
+    def check_extensions(self, provider: Provider) -> None:
+        if not isinstance(provider, Catalogue):
+            return
+        what = f"{provider.name!r} cannot be mounted in {self.name!r}"
+        if provider.options.around_requests:
+            raise SchemaError(
+                f"{what}: it has middleware around requests, which are this registry's then; give "
+                f"that to {self.name!r}, or have it go around calls"
+            )
+        for extension in provider.extensions or ():
+            if self.extensions is None or extension.identifier not in self.extensions:
+                raise SchemaError(
+                    f"{what}: it has the extension {extension.identifier}, which is for the "
+                    f"registry that is served to have; give one to {self.name!r} as well"
+                )
+            if not extension.mountable:
+                raise SchemaError(
+                    f"{what}: what its extension {extension.identifier} serves would be lost; give "
+                    f"that to the one of {self.name!r}"
+                )
+
+    # -- what providers have ------------------------------------------------------------------
+
+    def propagate_add(self, table: Table, item: Any) -> Iterator[tuple[Provider, Table, Any]]:
+        return super().propagate_add(table, self._around(item))
+
+    def _around(self, item: Any) -> Any:
+        """Add the registry's rule of visibility and its middleware to an entry."""
+        if self.options.visible is not None:
+            shows = partial(self.options.visible, item.description)
+            item = evolve(item, visible=(*item.visible, shows))
+        return self._with_middleware(item)
+
+    def _with_middleware(self, item: Any) -> Any:
+        if not self.options.around_calls:
+            return item
+        return evolve(item, middleware=tuple(self.options.around_calls))
+
+    def watched(self, uri: str) -> None:
+        for mount in self._mounts:
+            mount.watch(uri)
+
+    def unwatched(self, uri: str) -> None:
+        for mount in self._mounts:
+            mount.unwatch(uri)
+
+    def find_unlisted(self, uri: str) -> Resource | None:
+        found = (mount.unlisted(uri) for mount in self._mounts)
+        first = next((resource for resource in found if resource is not None), None)
+        return None if first is None else self._around(first)
+
+    @cached_property
+    def completers(self) -> Completers:
+        from trio_mcp.registry.completers import Completers
+
+        versions = self.changes.versions
+        return Completers(self.prompts, self.resources, self.resource_templates, versions)
+
+    def find_completer(self, kind: RefType, target: str, argument: str) -> Completer:
+        found = self.completers.find(kind, target, argument)
+        return found if found.origin is None else self._with_middleware(found)
+
+    @property
+    def completes(self) -> bool:  # type: ignore[override]  # of others, it is an attribute
+        own = bool((self.prompts or self.resource_templates) and self.completers)
+        return own or any(mount.provider.completes for mount in self._mounts)
+
+    # -- lifespan -------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def running(self, limits: Limits | None) -> AsyncIterator[Any]:
+        check_trio("Registry.running")
+        if self._is_running:
+            raise RuntimeError(f"registry {self.name!r} is running already")
+        self._is_running = True
+        try:
+            async with self.opened(limits) as shared:
+                self._shared = shared
+                try:
+                    yield shared.state
+                finally:
+                    self._shared = _CLOSED
+        finally:
+            self._is_running = False
+
+    @property
+    def needs_running(self) -> bool:
+        there = self._has_lifespan or self.extensions is not None
+        closed = self._shared is _CLOSED
+        return closed and (there or any(mount.provider.needs_running for mount in self._mounts))
+
+    @property
+    def shared_state(self) -> Any:
+        return self._shared.state
+
+    @asynccontextmanager
+    async def lifespan(self, limits: Limits) -> AsyncIterator[Any]:
+        """Open the registry's own lifespan alone, where it is mounted in another one."""
+        if not self._has_lifespan or self._shared is not _CLOSED:
+            yield self._shared.state
+            return
+        async with opened(self.name, self._open_own, limits.lifespan_timeout) as state:
+            yield state
+
+    @asynccontextmanager
+    async def _open_own(self) -> AsyncIterator[Any]:
+        async with AsyncExitStack() as stack:
+            state = None
+            if self.options.lifespan is not None:
+                state = await stack.enter_async_context(self.options.lifespan(self.registry))
+            for open_lifespan in self._lifespans_of_middleware():
+                await stack.enter_async_context(open_lifespan())
+            yield state
+
+    def _lifespans_of_middleware(self) -> Sequence[OpenLifespan]:
+        if not (self.options.around_requests or self.options.around_calls):
+            return ()
+        from trio_mcp.registry.middleware import lifespans_of
+
+        return lifespans_of([*self.options.around_requests, *self.options.around_calls])
+
+    @property
+    def _has_lifespan(self) -> bool:
+        return self.options.lifespan is not None or bool(self._lifespans_of_middleware())
+
+    @asynccontextmanager
+    async def opened(self, limits: Limits | None = None) -> AsyncIterator[Opened]:
+        """Yield what `running` shares; outside of it, open the lifespans for the block.
+
+        After the registry's own and those of its middleware come those of its providers, then those
+        of extensions. They are closed in the opposite order.
+
+        Raises:
+            LifespanError: A lifespan failed when it was opened, or closed.
+        """
+        if self._shared is not _CLOSED:
+            yield self._shared
+            return
+        self._times_open += 1
+        try:
+            if not (self._has_lifespan or self.extensions is not None or self._mounts):
+                yield Opened()
+            else:
+                async with AsyncExitStack() as stack:
+                    yield await self._open(stack, limits or Limits())
+        finally:
+            self._times_open -= 1
+
+    async def _open(self, stack: AsyncExitStack, limits: Limits) -> Opened:
+        found = Opened(await stack.enter_async_context(self.lifespan(limits)))
+        for provider in self.all_providers():
+            found.providers[provider] = await stack.enter_async_context(provider.lifespan(limits))
+        await _all_ready(found.providers, limits)
+        for extension in self.extensions or ():
+            serving = await stack.enter_async_context(
+                extension.opened(self.registry, found, limits)
+            )
+            found.extensions[extension.identifier] = serving
+        found.complete.set()
+        return found
+
+
+async def _all_ready(providers: Collection[Provider], limits: Limits) -> None:
+    """Wait until all providers are ready, however long each of them lets us wait."""
+    if providers:
+        await run_all([partial(provider.ready, limits) for provider in providers])

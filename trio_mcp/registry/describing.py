@@ -1,0 +1,52 @@
+"""What tools, resources and prompts are registered with, whichever of them it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from trio_mcp.registry.checks import check_timeout, icons_of, json_of, scopes_of
+from trio_mcp.registry.handlers import NO_EXTENSIONS
+from trio_mcp.schema import FunctionSchema, SchemaError
+
+
+@contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Have each `SchemaError` of the block begin with what it is about."""
+    try:
+        yield
+    except SchemaError as error:
+        raise SchemaError(f"{what}: {error}") from None
+
+
+def check_names(options: Mapping[str, Any], known: Any) -> None:
+    """Raise `TypeError` for an option that a class of options (a `TypedDict`) does not have."""
+    for name in options:
+        if name not in known.__annotations__:
+            raise TypeError(f"unexpected keyword argument {name!r}")
+
+
+def shown_fields(described: FunctionSchema, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an entry's description, or raise `SchemaError`."""
+    text = options.get("description")
+    return {
+        "title": options.get("title"),
+        "description": described.description if text is None else text,
+        "icons": icons_of(options.get("icons")),
+        "meta": json_of("meta", options.get("meta")) or None,
+    }
+
+
+def handler_fields(
+    function: Callable[..., Any], described: FunctionSchema, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the fields of an entry, apart from its description, or raise `SchemaError`."""
+    check_timeout(options.get("timeout"))
+    return {
+        "function": function,
+        "timeout": options.get("timeout"),
+        "context_parameter": described.context_parameter,
+        "scopes": scopes_of(options.get("scopes", ())),
+        "extensions": options.get("extensions", NO_EXTENSIONS),
+    }

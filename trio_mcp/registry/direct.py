@@ -1,0 +1,48 @@
+"""A tool that is run without a client: `Registry.call`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import trio
+from attrs import frozen
+
+from trio_mcp.layers.call import Call
+from trio_mcp.registry.context import Context
+from trio_mcp.registry.handlers import NO_EXTENSIONS
+from trio_mcp.registry.lifespan import Opened
+from trio_mcp.registry.results import ConvertedResult, converted
+from trio_mcp.registry.tools import Tool
+from trio_mcp.wire.answers import RawResult
+from trio_mcp.wire.conversion import from_wire
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import CallToolResult
+from trio_mcp.wire.revisions import NEWEST, Revision
+
+
+@frozen
+class DirectCall:
+    """A call that no client has made (an `Exchange`)."""
+
+    opened: Opened
+    threads: trio.CapacityLimiter | None = None
+    revision: Revision = NEWEST
+    params: Mapping[str, Json] = NO_EXTENSIONS
+
+    def context_of(self, call: Call) -> Context:
+        return Context(tool=call.name, state=self.state_of(call.provider), opened=self.opened)
+
+    def state_of(self, provider: Any) -> Any:
+        return self.opened.state if provider is None else self.opened.state_of(provider)
+
+
+def checked_value(tool: Tool, value: Any) -> Any:
+    """Return what a tool returned, if it fits; of a tool elsewhere, a `CallToolResult`."""
+    if isinstance(value, RawResult):
+        assert tool.origin is not None  # only providers have such
+        return from_wire(tool.origin.outward(value.members), CallToolResult)
+    if isinstance(value, ConvertedResult) or tool.check_output is not None:
+        result = converted(tool, value)
+        return result if isinstance(value, ConvertedResult) else value
+    return value

@@ -1,0 +1,94 @@
+"""The layers around calls that are decided when serving begins, composed once for each method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from trio_mcp.layers import NamedLayer, stack
+from trio_mcp.layers.answering import answering
+from trio_mcp.layers.call import Call, Handler
+
+if TYPE_CHECKING:
+    from trio_mcp.layers.log_bridge import LogBridge
+    from trio_mcp.server.server import Server
+
+
+class Chains:
+    """The chains of one server, each made when the first call needs it.
+
+    Args:
+        server: What is served.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._catalogue = server.catalogue
+        self._usual: dict[str, Handler] = {}
+        self._bridges = -1  # how many log bridges there were when the chains were composed
+
+    def of(self, method: str, params: Mapping[str, Any], is_bound: bool) -> Handler:
+        """Return the chain for a call.
+
+        Args:
+            method: The request's method.
+            params: Its parameters.
+            is_bound: Whether its arguments are keyword arguments already.
+        """
+        if self._bridges != self._catalogue.log_bridges_made:
+            self._usual.clear()
+            self._bridges = self._catalogue.log_bridges_made
+        if is_bound and "requestState" not in params:
+            chain = self._usual.get(method)
+            if chain is None:
+                chain = self._usual[method] = stack(self.layers(method), _entry)
+            return chain
+        return stack(self.layers(method, "requestState" in params, not is_bound), _entry)
+
+    def converse(self, method: str, entry: Any) -> bool:
+        """Whether a layer around a call talks to its caller."""
+        return bool(self._server.wrapping.get(method)) or bool(
+            self._catalogue.log_bridges_made and self._bridges_of(entry)
+        )
+
+    def layers(self, method: str, resumes: bool = False, binds: bool = False) -> list[NamedLayer]:
+        """Return the layers around calls of a method, outermost first."""
+        found: list[NamedLayer] = []
+        server = self._server
+        if server.observe is not None:
+            from trio_mcp.layers.observing import observing
+
+            found.append(("observing", observing(server.observe)))
+        found.append(("answering", answering))
+        if resumes:
+            from trio_mcp.layers.resuming import resuming
+
+            found.append(("resuming", resuming))
+        if binds:
+            from trio_mcp.layers.binding import binding
+
+            found.append(("binding", binding))
+        if self._catalogue.log_bridges_made:
+            from trio_mcp.layers.log_bridge import bridging
+
+            found.append(("log_bridge", bridging(self._bridges_of)))
+        around = server.wrapping.get(method)
+        if around:
+            from trio_mcp.server.extensioncall import extending_layer
+
+            found.append(("extending", extending_layer(around)))
+        extensions = self._catalogue.extensions
+        if extensions is not None and method in extensions.methods:
+            from trio_mcp.server.extensioncall import requesting_layer
+
+            found.append(("requesting", requesting_layer(extensions.methods[method].extension)))
+        return found
+
+    def _bridges_of(self, entry: Any) -> list[LogBridge]:
+        own, origin = self._catalogue.log_bridge, entry.origin
+        found = [] if own is None else [own]
+        return found if origin is None else [*found, *origin.log_bridges()]
+
+
+def _entry(call: Call) -> Any:
+    return call.entry.chain(call)

@@ -1,0 +1,1 @@
+"""Compliance suites: tests for classes that implement an interface of this package."""

@@ -1,0 +1,194 @@
+"""What HTTP needs of whatever instances share: one interface, chosen once when serving begins.
+
+`local.py` implements it for a server that shares nothing, at no cost; `shared.py` for instances
+with a common store. What uses it does not know which one it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Final, Protocol
+
+import trio
+
+from trio_mcp.auth.authorization import Authorization
+from trio_mcp.peer.inbound import Inbound
+from trio_mcp.peer.requests import OutgoingRequests
+from trio_mcp.server.session import Session
+from trio_mcp.server.states import StateRecord
+from trio_mcp.transports.http.events import EventStore
+from trio_mcp.transports.http.request import Header, HttpRequest
+from trio_mcp.wire.bucket import TokenBucket
+from trio_mcp.wire.jsonrpc import Id
+
+if TYPE_CHECKING:  # few servers check tokens
+    from trio_mcp.auth.server.authenticator import Shared
+    from trio_mcp.auth.server.resource import ResourceServer
+
+STANDALONE: Final = "0"
+"""How the name of a session's stream ends that belongs to no request."""
+
+Take = Callable[[bytes, Authorization | None], Awaitable[bool]]
+"""Has a message received, with what its token allows. Returns whether it was: not at the end."""
+
+
+class EventStream(Protocol):
+    """A stream of events that a client may read from where it left off."""
+
+    async def follow(self, http: HttpRequest, keep_alive: float, after: int) -> None:
+        """Send the events that come after a number, as they come, until there are no more."""
+
+
+class StandaloneStream(EventStream, Protocol):
+    """The stream of a session that belongs to no request."""
+
+    sent: int
+
+
+class SessionReplica(Protocol):
+    """What this instance has of a session, as far as the sharing of it needs to know."""
+
+    @property
+    def session(self) -> Session: ...
+
+    @property
+    def inbound(self) -> Inbound: ...
+
+    @property
+    def requests(self) -> OutgoingRequests: ...
+
+    @property
+    def standalone(self) -> StandaloneStream: ...
+
+    @property
+    def headers(self) -> Sequence[Header]: ...
+
+    @property
+    def primes(self) -> bool: ...
+
+    def end(self) -> None: ...
+
+
+class StreamRecord(Protocol):
+    """Where the events of one stream are kept for clients that come back to another instance."""
+
+    def begin(self, events: EventStore, last: int, finished: bool) -> None:
+        """Keep the events from the first one on, if none was sent yet."""
+
+    def add(self, line: bytes) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+class SessionSharing(Protocol):
+    """What joins this instance's replica of a session to those of other instances."""
+
+    prefix: str
+    """What the names of streams, and the ids of our requests, begin with."""
+
+    def start(self, nursery: trio.Nursery, replica: SessionReplica) -> None:
+        """Keep the replica like the others, until the nursery is cancelled."""
+
+    async def begin(self) -> None:
+        """Let other instances know of a new session, once its handshake is done.
+
+        Raises:
+            Refusal: The client says so much of itself that to read it again takes long.
+            StoreError: The store cannot be used.
+        """
+
+    async def end(self) -> None:
+        """End the session at the other instances.
+
+        Raises:
+            StoreError: The store cannot be used.
+        """
+
+    def note_use(self) -> None:
+        """Have the session last, because it is used."""
+
+    async def forward(self, message: object) -> bool:
+        """Pass on a cancellation or an answer that is for another replica.
+
+        Returns:
+            Whether it was such a message.
+
+        Raises:
+            StoreError: It cannot be passed on.
+        """
+
+    async def settle(self) -> None:
+        """Let the other replicas know of the log level and of the subscriptions.
+
+        Raises:
+            StoreError: The store cannot be used.
+        """
+
+    def resume(self, stream: str, after: int) -> tuple[EventStream, int]:
+        """Find a stream that is not here, and the number of the event to go on after.
+
+        Raises:
+            Refusal: There is none of that name (400).
+        """
+
+    def record(self, stream: str, request: Id | None) -> StreamRecord:
+        """Return what keeps the events of a stream."""
+
+    async def wait_for_room(self) -> None:
+        """Wait while too many events are to be kept still."""
+
+    async def written(self) -> None:
+        """Wait until all events up to now can be read at other instances."""
+
+
+class Buckets(Protocol):
+    """A bucket of tokens for each client."""
+
+    async def fill(self, client: str) -> None:
+        """Have what other instances leave of a client's rate here, before it is looked at."""
+
+    def of(self, client: str) -> TokenBucket: ...
+
+
+class Sharing(Protocol):
+    """What one instance of a server shares with others."""
+
+    outlasts_instance: bool
+    """Whether a session goes on when the instance where it began stops."""
+
+    states: StateRecord
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Join the other instances, until the nursery is cancelled.
+
+        Raises:
+            StoreError: They cannot be joined.
+        """
+
+    def buckets(self, name: str, rate: float, burst: int, max_clients: int) -> Buckets: ...
+
+    def token_records(self, auth: ResourceServer) -> Shared:
+        """Return what is remembered of proofs and tokens, for one protected server."""
+
+    def session(self, id: str) -> SessionSharing: ...
+
+    async def find(self, id: str, principal: str | None) -> SessionSharing:
+        """Return what shares a session that a client began at another instance.
+
+        Raises:
+            Refusal: There is no such session of that principal (404).
+            StoreError: The others cannot be asked.
+        """
+
+    def taking_posts(
+        self, id: str, principal: str | None, take: Take
+    ) -> AbstractAsyncContextManager[None]:
+        """Take what is posted at other instances for a stream of HTTP+SSE, during the block."""
+
+    def poster(self, id: str, principal: str | None) -> Take:
+        """Return what has a message taken by the instance that holds a stream of HTTP+SSE.
+
+        Raises:
+            LookupError: No other instance can hold one of that id.
+        """

@@ -1,0 +1,154 @@
+"""Events of sessions, written to the store for clients that come back to another instance.
+
+They are written in one task for each session, after they were sent: if the instance dies in
+between, so does the call.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+from attrs import define, field
+
+from trio_mcp.store.changes import Append, Change, Conflict, Delete, Drop, News, Put, Touch
+from trio_mcp.store.errors import StoreError
+from trio_mcp.store.exact import dumps
+from trio_mcp.store.protocol import Store
+from trio_mcp.transports.http.events import EventStore
+from trio_mcp.transports.http.session_options import SessionOptions
+from trio_mcp.wire.jsonrpc import Id
+
+logger = logging.getLogger("trio_mcp.http")
+
+_BEHIND: Final = 1000
+"""Events that may wait to be written before the sender has to wait."""
+
+_PAUSE: Final = 1.0
+
+
+@define(eq=False)
+class Recorder:
+    """Writes what a session has to have written, one after the other."""
+
+    _store: Store
+    _partition: str
+    keep: float
+    """Seconds for which the store keeps it."""
+    _options: SessionOptions
+    _touched: Callable[[float], None]
+    """Called when the session was kept for longer, with the time at which that began."""
+    _lost: Callable[[], Awaitable[None]]
+    """Called when that cannot be, because the store does not have the session."""
+    _unwritten: deque[tuple[str, tuple[Change, ...]]] = field(factory=deque, init=False)
+    _unrecorded: set[str] = field(factory=set, init=False)
+    """Streams of which something could not be written."""
+    _moved: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
+
+    def log(self, name: str) -> str:
+        return f"{self._partition}:stream/{name}"
+
+    def call(self, name: str) -> str:
+        return f"{self._partition}:call/{name}"
+
+    async def wait_for_room(self) -> None:
+        while len(self._unwritten) > _BEHIND:
+            await self._moved.park()
+
+    async def written(self) -> None:
+        last = self._unwritten[-1] if self._unwritten else None
+        while any(item is last for item in self._unwritten):
+            await self._moved.park()
+
+    def touch(self, key: str) -> None:
+        self._put_off("", Touch(key, ttl=self.keep))
+
+    def begin(self, name: str, request: Id | None) -> None:
+        self._put_off(name, Put(self.call(name), dumps(request), ttl=self.keep))
+
+    def add(self, name: str, line: bytes) -> None:
+        """Keep an event of a stream; an empty one is its end."""
+        log, limit, max_bytes = (
+            self.log(name),
+            self._options.max_events,
+            self._options.max_event_bytes,
+        )
+        append = Append(log, line, ttl=self.keep, limit=limit + 1, max_bytes=max_bytes)
+        self._put_off(name, append, News(log))
+
+    def _put_off(self, name: str, *changes: Change) -> None:
+        self._unwritten.append((name, changes))
+        self._moved.unpark_all()
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            while True:
+                while not self._unwritten:
+                    await self._moved.park()
+                name, changes = self._unwritten[0]
+                if name not in self._unrecorded and not await self._write(name, changes):
+                    # With a gap, the numbers of its events would not be theirs.
+                    self._unrecorded.add(name)
+                    nursery.start_soon(self._give_up, name)
+                self._unwritten.popleft()
+                self._moved.unpark_all()
+
+    async def _write(self, name: str, changes: tuple[Change, ...]) -> bool:
+        """Write something. Returns whether the stream goes on."""
+        now = trio.current_time()
+        try:
+            try:
+                await self._store.commit(*changes)
+                if not name:
+                    self._touched(now)
+            except Conflict:
+                await self._lost()
+        except StoreError as error:
+            logger.warning("A stream of a session cannot be taken up elsewhere: %s", error)
+            return not name
+        return True
+
+    async def _give_up(self, name: str) -> None:
+        """Once the store is back, let no client wait elsewhere for the rest of a stream."""
+        log = self.log(name)
+        while True:
+            try:
+                await self._store.commit(Drop(log), Delete(self.call(name)), News(log))
+                return
+            except StoreError:
+                await trio.sleep(_PAUSE)
+
+
+@define(eq=False)
+class SharedRecord:
+    """Keeps the events of one stream, if it answers a request (a `StreamRecord`)."""
+
+    _recorder: Recorder
+    _name: str
+    _request: Id | None
+    _is_begun: bool = field(default=False, init=False)
+
+    def begin(self, events: EventStore, last: int, finished: bool) -> None:
+        """Keep the events from now on.
+
+        A client that was sent none yet has nothing to come back for.
+        """
+        kept = events.since(self._name, 0)
+        if self._request is None or self._is_begun or len(kept) != last:
+            return
+        self._is_begun = True
+        self._recorder.begin(self._name, self._request)
+        for _, line in kept:
+            self.add(line)
+        if finished:
+            self.finish()
+
+    def add(self, line: bytes) -> None:
+        if self._is_begun:
+            self._recorder.add(self._name, line)
+
+    def finish(self) -> None:
+        self.add(b"")

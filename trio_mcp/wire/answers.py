@@ -1,0 +1,109 @@
+"""Answers to requests, as values. A channel makes bytes of them, and nothing else does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from attrs import define, field
+
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
+from trio_mcp.wire.jsonrpc import (
+    UNKNOWN_ID,
+    Id,
+    Json,
+    Malformed,
+    Message,
+    Request,
+    encode,
+    error_line,
+    join_batch,
+    result_line,
+)
+
+logger = logging.getLogger("trio_mcp")
+
+
+@define(eq=False, repr=False)
+class Result:
+    """The result of a request."""
+
+    members: dict[str, Json]
+    is_finite: bool = False
+    """Whether it is known to hold no NaN and no infinite number."""
+    is_large: bool = False
+    """Whether to encode it would hold up an event loop."""
+    on_encode_error: Callable[[], McpError] | None = None
+    """Makes the error to send if the members turn out not to be JSON."""
+    _encoded: bytes | None = None
+
+    def encode(self) -> McpError | None:
+        """Encode the members, so that `line` need not. May run in a worker thread.
+
+        Returns:
+            The error to send in place of members that are not JSON. Nothing else: an idle thread
+            would keep it.
+        """
+        try:
+            if self._encoded is None:
+                self._encoded = encode(self.members, self.is_finite)[:-1]
+        except Exception:  # also what an author's thread does to it meanwhile
+            return self._unsendable()
+        return None
+
+    def line(self, id: Id) -> bytes:
+        """Return the response that carries the result, encoded."""
+        if self._encoded is not None:
+            return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (encode(id)[:-1], self._encoded)
+        try:
+            return result_line(id, self.members, self.is_finite)
+        except Exception:
+            return error_line(id, self._unsendable())
+
+    def _unsendable(self) -> McpError:
+        if self.on_encode_error is not None:
+            return self.on_encode_error()
+        logger.error("Internal error: a result cannot be encoded")
+        return McpError(INTERNAL_ERROR, "Internal error")
+
+
+class RawResult(Result):
+    """A result that is passed on as another server gave it."""
+
+
+Answer = Result | McpError
+"""What a request is answered with."""
+
+
+@define(eq=False, repr=False)
+class BatchAnswer:
+    """The answers to the requests of one batch, which travel as one line."""
+
+    open: int
+    """Requests that are not answered yet."""
+    answers: list[tuple[Id, Answer]] = field(factory=list)
+
+    def add(self, id: Id, answer: Answer | None) -> BatchAnswer | None:
+        """Add one answer, or note that there is none. Returns the whole after the last one."""
+        if answer is not None:
+            self.answers.append((id, answer))
+        self.open -= 1
+        return self if self.open == 0 and self.answers else None
+
+
+Reply = Answer | BatchAnswer
+"""What is sent at once: an answer, or those to a batch."""
+
+
+def id_of_message(message: Message) -> Id:
+    """Return the id that answers a message at once; a batch that is refused has none."""
+    return message.id if isinstance(message, Request | Malformed) else UNKNOWN_ID
+
+
+def reply_line(id: Id, reply: Reply) -> bytes:
+    """Encode a reply to the request of an id. The answers in a batch have their own ids."""
+    if isinstance(reply, Result):
+        return reply.line(id)
+    if isinstance(reply, McpError):
+        return error_line(id, reply)
+    return join_batch([reply_line(id, answer) for id, answer in reply.answers])
