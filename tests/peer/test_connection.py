@@ -256,5 +256,5 @@ async def test_who_is_answered_goes_on_while_other_answers_are_read(nursery, aut
     await theirs.send([result_line(id, {}) for id in asked])
     while sum(writes) < 100:
         writes.append(len(await theirs.receive()))
-    assert len(writes) > 2
+    assert writes[0] < 100  # how many share a write depends on the order in which tasks have turns
     nursery.cancel_scope.cancel()
