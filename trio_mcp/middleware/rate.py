@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Hashable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import trio
-from attrs import Attribute, define, field, frozen
+from attrs import Attribute, define, field
 
 from trio_mcp.checks import is_a, is_function
 from trio_mcp.public import public_in
@@ -86,12 +86,14 @@ class RateLimit:
     store: StoreLike | None = field(default=None, kw_only=True, repr=False)
     name: str = field(default="", kw_only=True, validator=is_a(str))
     around: Around = field(default="requests", kw_only=True, validator=is_around)
-    _source: _Local | _Shared = field(init=False)
+    # Each connection may open the store, and each thread may have a Trio run of its own.
+    _open: trio.lowlevel.RunVar[tuple[TokenBuckets | SharedBuckets, ...]] = field(init=False)
+    _bounds: tuple[float, float, int] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        bounds = self.rate, self.burst or max(1.0, self.rate), self.max_keys
+        self._bounds = self.rate, self.burst or max(1.0, self.rate), self.max_keys
         if self.store is None:
-            self._source = _Local(TokenBuckets(*bounds))
+            self._open = trio.lowlevel.RunVar("rates", default=(TokenBuckets(*self._bounds),))
             return
         from trio_mcp.store.opening import check_store
 
@@ -101,16 +103,29 @@ class RateLimit:
                 "RateLimit(store=...) needs a name, by which processes know that it is the same "
                 'rate: RateLimit(..., name="searches")'
             )
-        self._source = _Shared(self.store, f"RateLimit {self.name}", bounds)
+        self._open = trio.lowlevel.RunVar(self.name, default=())
 
-    def lifespan(self) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
         """Open the store. Registries and connections do that with their middleware.
 
         Raises:
             ValueError: There is no such kind of store.
             StoreError: It cannot be used.
         """
-        return self._source.opened()
+        if self.store is None:
+            yield
+            return
+        from trio_mcp.store.opening import opened
+        from trio_mcp.store.rates import SharedBuckets
+
+        async with opened(self.store) as store:
+            buckets = SharedBuckets(*self._bounds, store, f"RateLimit {self.name}")
+            self._open.set((*self._open.get(), buckets))
+            try:
+                yield
+            finally:
+                self._open.set(tuple(other for other in self._open.get() if other is not buckets))
 
     async def __call__(self, given: Any, call_next: Callable[[Any], Any]) -> Any:
         """Pass on what is within the rate.
@@ -120,7 +135,7 @@ class RateLimit:
             McpError: There were too many other requests (-32000).
         """
         key = self.by(given)
-        seconds = 0.0 if key is None else await self._source.take(key)
+        seconds = 0.0 if key is None else await self._take(key)
         if seconds:
             text = f"Too many requests: try again in {seconds:.1f} s"
             if given.method == CALL_TOOL.name and given.context is not None:
@@ -128,53 +143,17 @@ class RateLimit:
             raise McpError(REFUSED, text, {"retryAfter": round(seconds, 3)})
         return await call_next(given)
 
-
-@frozen
-class _Local:
-    buckets: TokenBuckets
-
-    def opened(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext()
-
-    async def take(self, key: Hashable) -> float:
+    async def _take(self, key: Any) -> float:
         """Take a token, or say in how many seconds there may be one."""
-        return self.buckets.of(key).wait(trio.current_time())
-
-
-@define
-class _Shared:
-    store: StoreLike
-    name: str
-    bounds: tuple[float, float, int]
-    # Each connection may open one, and each thread may have a Trio run of its own.
-    _open: trio.lowlevel.RunVar[tuple[SharedBuckets, ...]] = field(init=False)
-
-    @_open.default
-    def _none_is_open(self) -> trio.lowlevel.RunVar[tuple[SharedBuckets, ...]]:
-        return trio.lowlevel.RunVar(self.name, default=())
-
-    @asynccontextmanager
-    async def opened(self) -> AsyncIterator[None]:
-        from trio_mcp.store.opening import opened
-        from trio_mcp.store.rates import SharedBuckets
-
-        async with opened(self.store) as store:
-            buckets = SharedBuckets(*self.bounds, store, self.name)
-            self._open.set((*self._open.get(), buckets))
-            try:
-                yield
-            finally:
-                self._open.set(tuple(other for other in self._open.get() if other is not buckets))
-
-    async def take(self, key: Hashable) -> float:
         if not self._open.get():
             raise RuntimeError(
                 "the store of this RateLimit is not open: give the RateLimit to a Registry or to "
                 "connect, or use it inside `async with limit.lifespan()`"
             )
-        buckets, text = self._open.get()[-1], _text_of(key)
-        await buckets.fill(text)
-        return buckets.of(text).wait(trio.current_time())
+        buckets = self._open.get()[-1]
+        key = key if self.store is None else _text_of(key)
+        await buckets.fill(key)
+        return buckets.of(key).wait(trio.current_time())
 
 
 def _text_of(key: Hashable) -> str:
