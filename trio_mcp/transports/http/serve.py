@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
+from attrs import frozen
 
 from trio_mcp.auth.urls import is_loopback
 from trio_mcp.background import background_task
@@ -43,9 +44,14 @@ from trio_mcp.wire.limits import Limits
 if TYPE_CHECKING:
     from trio_mcp.store.protocol import StoreLike
     from trio_mcp.transports.http.card import ServerCard
+    from trio_mcp.transports.http.workers.worker import Worker
 
 logger = logging.getLogger("trio_mcp.http")
 
+_EXPOSED: Final = (
+    "The server listens on %s, beyond this machine, and asks for no token: "
+    "anyone who reaches it may use it. Set HttpPolicy(auth=...), or a proxy before it."
+)
 _MORE_TIME: Final = 5.0
 """Seconds that a worker has to end beyond all that it is bounded by itself, until it is killed."""
 
@@ -212,24 +218,18 @@ async def serve_http(
         store=store,
     )
     handle = HttpHandle(path, ssl_context is not None)
-    http_limits = http_limits or HttpLimits()
-    if workers is not None and worker is None:
-        open_ = partial(_open, host, port, unix_socket, unix_socket_mode, None, policy)
-        await _supervise(registry, workers, open_, store, handle, limits, http_limits, task_status)
-        return
-    if listeners is not None:
-        listeners = secured(listeners, ssl_context)
-    else:
-        listeners = await _open(host, port, unix_socket, unix_socket_mode, ssl_context, policy)
+    service = _Service(app, handle, limits, http_limits or HttpLimits(), task_status)
+    if listeners is None and unix_socket is not None:
+        listeners = await open_unix(unix_socket, mode=unix_socket_mode)
+    elif listeners is None:
+        if not is_loopback(host) and not policy.asks_for_tokens:
+            logger.warning(_EXPOSED, host)
+        listeners = await open_tcp(host, port)
     try:
-        app.workers = worker
-        async with (
-            nullcontext() if worker is None else worker.serving(handle.stop, app.metrics.snapshot)
-        ):
-            with calling_at_signals(handle.stop) if own_process else nullcontext():
-                on_stuck = leave_process if own_process else wait_for_stuck
-                async with app.serving(on_stuck) as here:
-                    await _serve(app, here, listeners, handle, limits, http_limits, task_status)
+        if workers is not None and worker is None:
+            await service.supervise(workers, listeners, private_store=store is None)
+        else:
+            await service.run(secured(listeners, ssl_context), worker, own_process)
     finally:
         try:
             await close_all(listeners)
@@ -237,111 +237,94 @@ async def serve_http(
             handle.reach(ServerState.STOPPED)
 
 
-async def _open(
-    host: str,
-    port: int,
-    unix_socket: str | os.PathLike[str] | None,
-    unix_socket_mode: int,
-    ssl_context: ssl.SSLContext | None,
-    policy: HttpPolicy,
-) -> Listeners:
-    if unix_socket is not None:
-        return await open_unix(unix_socket, mode=unix_socket_mode, ssl_context=ssl_context)
-    _warn_if_exposed(host, policy)
-    return await open_tcp(host, port, ssl_context=ssl_context)
+@frozen(eq=False)
+class _Service:
+    """One call of `serve_http`, when its options have been checked."""
 
+    app: HttpApp
+    handle: HttpHandle
+    limits: Limits
+    http_limits: HttpLimits
+    task_status: trio.TaskStatus[ServerHandle]
 
-async def _supervise(
-    registry: Registry,
-    workers: int,
-    open_: Callable[[], Awaitable[Listeners]],
-    store: StoreLike | None,
-    handle: HttpHandle,
-    limits: Limits,
-    http_limits: HttpLimits,
-    task_status: trio.TaskStatus[ServerHandle],
-) -> None:
-    from trio_mcp.transports.http.workers.starting import shared_settings
-    from trio_mcp.transports.http.workers.supervisor import Supervisor
+    async def supervise(self, workers: int, listeners: Listeners, private_store: bool) -> None:
+        """Have workers serve, and look after them."""
+        from trio_mcp.transports.http.workers.starting import shared_settings
+        from trio_mcp.transports.http.workers.supervisor import Supervisor
 
-    # A worker's own ends come in turn, each in its time, and then it has a moment more.
-    timeout = limits.shutdown_grace + 2 * limits.cancel_timeout + limits.flush_timeout
-    timeout += limits.lifespan_timeout + http_limits.idle_grace + limits.cancel_timeout
-    listeners = await open_()
+        # A worker's own ends come in turn, each in its time, and then it has a moment more.
+        limits = self.limits
+        timeout = limits.shutdown_grace + 2 * limits.cancel_timeout + limits.flush_timeout
+        timeout += limits.lifespan_timeout + self.http_limits.idle_grace + limits.cancel_timeout
 
-    def started() -> None:
-        handle.server = HttpServer(addresses_of(listeners), HttpCounters())
-        handle.running(supervisor.stop)
-        where = ", ".join(handle.addresses())
-        logger.info("Serving %s at %s, with %d workers", registry.name, where, workers)
-        task_status.started(handle)
+        def started() -> None:
+            self.handle.server = HttpServer(addresses_of(listeners), HttpCounters())
+            self.handle.running(supervisor.stop)
+            name, where = self.app.registry.name, ", ".join(self.handle.addresses())
+            logger.info("Serving %s at %s, with %d workers", name, where, workers)
+            self.task_status.started(self.handle)
 
-    try:
-        with shared_settings(private_store=store is None) as settings:
+        with shared_settings(private_store) as settings:
             supervisor = Supervisor(workers, listeners, settings, timeout + _MORE_TIME)
             await supervisor.run(started)
         supervisor.leave()
-    finally:
-        await close_all(listeners)
-        handle.reach(ServerState.STOPPED)
 
+    async def run(self, listeners: Listeners, worker: Worker | None, own_process: bool) -> None:
+        """Serve in this process: on its own, or as one of several workers."""
+        app, handle = self.app, self.handle
+        app.workers = worker
+        async with (
+            nullcontext() if worker is None else worker.serving(handle.stop, app.metrics.snapshot)
+        ):
+            with calling_at_signals(handle.stop) if own_process else nullcontext():
+                on_stuck = leave_process if own_process else wait_for_stuck
+                async with app.serving(on_stuck) as here:
+                    await self._serve(here, listeners)
 
-async def _serve(
-    app: HttpApp,
-    here: Serving,
-    listeners: Sequence[trio.abc.Listener[trio.abc.Stream]],
-    handle: HttpHandle,
-    limits: Limits,
-    http_limits: HttpLimits,
-    task_status: trio.TaskStatus[ServerHandle],
-) -> None:
-    # The server cancels a request together with its connection, so its turn comes after ours.
-    its = limits.shutdown_grace + limits.cancel_timeout + limits.flush_timeout
-    stopped = trio.Event()
+    async def _serve(self, here: Serving, listeners: Listeners) -> None:
+        app, handle, limits = self.app, self.handle, self.limits
+        # The server cancels a request together with its connection, so its turn comes after ours.
+        its = limits.shutdown_grace + limits.cancel_timeout + limits.flush_timeout
+        stopped = trio.Event()
 
-    async def relay() -> None:
-        """Stop the app before the server, so that streams and calls end in good order."""
-        await stopped.wait()
-        handle.reach(ServerState.DRAINING)
-        app.stop()
-        assert handle.server is not None
-        handle.server.stop()
-        await trio.sleep(limits.shutdown_grace)
-        app.cancel_calls()
-        await trio.sleep(its - limits.shutdown_grace + limits.cancel_timeout)
-        here.leave()
+        async def relay() -> None:
+            """Stop the app before the server, so that streams and calls end in good order."""
+            await stopped.wait()
+            handle.reach(ServerState.DRAINING)
+            app.stop()
+            assert handle.server is not None
+            handle.server.stop()
+            await trio.sleep(limits.shutdown_grace)
+            app.cancel_calls()
+            await trio.sleep(its - limits.shutdown_grace + limits.cancel_timeout)
+            here.leave()
 
-    class Started(trio.TaskStatus[HttpServer]):
-        def started(self, value: HttpServer | None = None) -> None:
-            handle.server = value
-            app.metrics.server = None if value is None else value.counters
+        class Started(trio.TaskStatus[HttpServer]):
+            def started(self, value: HttpServer | None = None) -> None:
+                assert value is not None
+                listens(value)
+
+        def listens(server: HttpServer) -> None:
+            handle.server, app.metrics.server = server, server.counters
             handle.running(stopped.set)
             if app.workers is not None:
                 app.workers.listens()
             level = logging.INFO if app.workers is None else logging.DEBUG  # the parent has said it
-            logger.log(level, "Serving %s at %s", app.registry.name, ", ".join(handle.addresses()))
+            name = app.registry.name
+            logger.log(level, "Serving %s at %s", name, ", ".join(handle.addresses()))
             if app.has_explorer:
                 pages = handle.addresses(EXPLORER_PATH)
-                logger.info("%s can be tried out at %s", app.registry.name, ", ".join(pages))
-            task_status.started(handle)
+                logger.info("%s can be tried out at %s", name, ", ".join(pages))
+            self.task_status.started(handle)
 
-    listen = partial(
-        serve_asgi,
-        app,
-        listeners,
-        limits=http_limits,
-        max_body_bytes=limits.max_message_bytes,
-        shutdown_grace=its,
-        task_status=Started(),
-    )
-    async with background_task(relay):
-        await here.run(listen)
-
-
-def _warn_if_exposed(host: str, policy: HttpPolicy) -> None:
-    if not is_loopback(host) and not policy.asks_for_tokens:
-        logger.warning(
-            "The server listens on %s, beyond this machine, and asks for no token: "
-            "anyone who reaches it may use it. Set HttpPolicy(auth=...), or a proxy before it.",
-            host,
+        listen = partial(
+            serve_asgi,
+            app,
+            listeners,
+            limits=self.http_limits,
+            max_body_bytes=limits.max_message_bytes,
+            shutdown_grace=its,
+            task_status=Started(),
         )
+        async with background_task(relay):
+            await here.run(listen)
