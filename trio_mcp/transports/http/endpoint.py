@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import trio
 from attrs import define, field
@@ -38,13 +38,7 @@ from trio_mcp.transports.http.guard import Guard
 from trio_mcp.transports.http.header_check import VERSION, check_headers
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.posted import accepts, bad_message, check_json, read_message
-from trio_mcp.transports.http.request import (
-    EVENTS,
-    JSON,
-    Disconnected,
-    HttpRequest,
-    Refusal,
-)
+from trio_mcp.transports.http.request import EVENTS, JSON, Disconnected, HttpRequest, Refusal
 from trio_mcp.transports.http.session import HttpSession
 from trio_mcp.transports.http.sessions import SESSION, Sessions
 from trio_mcp.transports.http.sharing.interface import EventStream, Sharing
@@ -61,9 +55,12 @@ from trio_mcp.wire.jsonrpc import (
     is_id,
 )
 from trio_mcp.wire.methods import modern_only
-from trio_mcp.wire.revisions import BY_NAME, LEGACY, MODERN
+from trio_mcp.wire.revisions import BY_NAME, LEGACY, META_CLIENT_CAPABILITIES, MODERN
 
 _ASSUMED: Final = "2025-03-26"
+_ONE_AT_A_TIME: Final = McpError(
+    INVALID_REQUEST, "Invalid request: a modern client sends one request or notification at a time"
+)
 _ALLOW: Final = [(b"allow", b"GET, POST, DELETE")]
 
 
@@ -126,14 +123,12 @@ class McpEndpoint:
         self.require(http, message)
         if self.stopping and self._would_end_at_once(message):
             raise _stopping()
-        if isinstance(message, Request) and is_modern(message.params.get("_meta")):
-            self._check_headers(http, message)
-            await self._answer(http, message, _session_of(http), modern=True)
-        elif isinstance(message, Request) and self._means_modern(http, message):
-            message.params["_meta"] = _claim_modern(message.params.get("_meta"))
+        if isinstance(message, Request) and self._is_modern(http, message):
             await self._answer(http, message, _session_of(http), modern=True)
         elif _says_modern(http):
-            await self._take_modern(http, message)
+            if not isinstance(message, Notification):
+                raise bad_message(UNKNOWN_ID, _ONE_AT_A_TIME)
+            await self._take_notification(http, message, _session_of(http))
         else:
             _check_version(http)
             if self._sessions.options.stateless or _stands_alone(http, message):
@@ -150,23 +145,24 @@ class McpEndpoint:
             return False
         return not (self._sharing.outlasts_instance and _begins_session(message))
 
-    def _means_modern(self, http: HttpRequest, request: Request) -> bool:
-        return modern_only(request.method, self._server.catalogue.methods) or _says_modern(http)
+    def _is_modern(self, http: HttpRequest, request: Request) -> bool:
+        """Whether a request is a modern one, whose headers have been compared with its body then.
 
-    def _check_headers(self, http: HttpRequest, request: Request) -> None:
-        try:
-            check_headers(http, request, self._server.catalogue)
-        except McpError as error:
-            raise bad_message(request.id, error) from None
-
-    async def _take_modern(self, http: HttpRequest, message: Message) -> None:
-        """A notification is taken note of; there is nothing else without an answer."""
-        if isinstance(message, Notification):
-            session = _session_of(http)
-            await self._take_notification(http, message, Dispatcher(self._server, session))
-            return
-        what = "Invalid request: a modern client sends one request or notification at a time"
-        raise bad_message(UNKNOWN_ID, McpError(INVALID_REQUEST, what))
+        One that only means to be is given one of the two fields that each needs: so the dispatcher
+        names the one that is missing.
+        """
+        meta, catalogue = request.params.get("_meta"), self._server.catalogue
+        if is_modern(meta):
+            try:
+                check_headers(http, request, catalogue)
+            except McpError as error:
+                raise bad_message(request.id, error) from None
+            return True
+        if modern_only(request.method, catalogue.methods) or _says_modern(http):
+            known = meta if isinstance(meta, dict) else {}
+            request.params["_meta"] = {**known, META_CLIENT_CAPABILITIES: {}}
+            return True
+        return False
 
     async def _answer_alone(self, http: HttpRequest, message: Message) -> None:
         """Legacy without sessions: the version header is all that is known of the client."""
@@ -182,10 +178,10 @@ class McpEndpoint:
             finally:
                 del self._alone[inbound]
         else:
-            await self._take_notification(http, message, Dispatcher(self._server, session))
+            await self._take_notification(http, message, session)
 
     async def _take_notification(
-        self, http: HttpRequest, message: Message, dispatcher: Dispatcher
+        self, http: HttpRequest, message: Message, session: Session
     ) -> None:
         """Take note of a notification; only a cancellation is about requests that are open.
 
@@ -193,7 +189,7 @@ class McpEndpoint:
         same token, or without tokens from the same address; if that is not one request, none.
         """
         if isinstance(message, Notification) and message.method != "notifications/cancelled":
-            dispatcher.notified(message)
+            Dispatcher(self._server, session).notified(message)
         elif isinstance(message, Notification):
             id, sender = message.params.get("requestId"), _sender_of(http)
             meant = [
@@ -212,12 +208,7 @@ class McpEndpoint:
         return inbound
 
     async def _answer(
-        self,
-        http: HttpRequest,
-        message: Request,
-        session: Session,
-        *,
-        modern: bool,
+        self, http: HttpRequest, message: Request, session: Session, *, modern: bool
     ) -> None:
         inbound = self._inbound_for(http, session)
         try:
@@ -259,24 +250,23 @@ class McpEndpoint:
 
     async def _begin_session(self, http: HttpRequest, request: Request) -> None:
         # Another session may have to make room, so it is tried first whether it comes to one.
-        id, method, params, unknown = request.id, request.method, request.params, UNKNOWN_CALLER
+        id, method, params = request.id, request.method, request.params
         try:
-            initialize(RequestContext(self._server, id, method, params, unknown, Session()))
+            initialize(RequestContext(self._server, id, method, params, UNKNOWN_CALLER, Session()))
         except McpError as error:
-            raise bad_message(request.id, error) from None
+            raise bad_message(id, error) from None
         session = await self._sessions.new(http)
         try:
             answer = await while_connected(http, partial(self._shake_hands, request, session))
             if answer is None:
                 raise Disconnected
             if isinstance(answer, McpError):
-                refused = reply_line(request.id, answer)
-                raise Refusal(400, "The handshake is refused.", body=refused[:-1])
+                raise bad_message(id, answer)
             await session.sharing.begin()
         except BaseException:
             self._sessions.end(session)
             raise
-        await http.respond(200, reply_line(request.id, answer)[:-1], headers=session.headers)
+        await http.respond(200, reply_line(id, answer)[:-1], headers=session.headers)
 
     async def _shake_hands(self, request: Request, session: HttpSession) -> Reply | None:
         channel = ResponseOnly()
@@ -365,8 +355,7 @@ class McpEndpoint:
     async def _delete(self, http: HttpRequest) -> None:
         if self._sessions.options.stateless or _says_modern(http):
             raise Refusal(405, "There are no sessions to end.", _ALLOW)
-        session = await self._sessions.find(http)
-        await self._sessions.delete(session)
+        await self._sessions.delete(await self._sessions.find(http))
         await http.respond(200)
 
 
@@ -399,13 +388,6 @@ def _begins_session(message: Message) -> bool:
 
 def _says_modern(http: HttpRequest) -> bool:
     return http.headers.get(VERSION, b"").decode("latin-1") in MODERN
-
-
-def _claim_modern(meta: Any) -> dict[str, Any]:
-    from trio_mcp.wire.revisions import META_CLIENT_CAPABILITIES
-
-    # With one of the two required fields there, the dispatcher names the one that is missing.
-    return {**(meta if isinstance(meta, dict) else {}), META_CLIENT_CAPABILITIES: {}}
 
 
 def _check_version(http: HttpRequest) -> None:

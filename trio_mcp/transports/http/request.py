@@ -43,6 +43,7 @@ def pieces_of(data: bytes) -> Pieces:
     return deque(data[at : at + _PIECE_BYTES] for at in range(0, len(data), _PIECE_BYTES))
 
 
+@define(eq=False)
 class Refusal(Exception):
     """A request that is refused on the level of HTTP.
 
@@ -53,19 +54,14 @@ class Refusal(Exception):
         body: The body, if it is not just an error with that message.
     """
 
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        headers: Iterable[Header] = (),
-        body: bytes | None = None,
-    ) -> None:
-        super().__init__(status, message)
-        self.status = status
-        self.message = message
-        self.headers = list(headers)
-        said = error_line(UNKNOWN_ID, McpError(INVALID_REQUEST, message))
-        self.body = said[:-1] if body is None else body
+    status: int
+    message: str
+    headers: Iterable[Header] = ()
+    body: bytes = field()
+
+    @body.default
+    def _write_error(self) -> bytes:
+        return error_line(UNKNOWN_ID, McpError(INVALID_REQUEST, self.message))[:-1]
 
 
 def no_session() -> Refusal:
@@ -152,21 +148,14 @@ class HttpRequest:
         length = self.headers.get(b"content-length", b"")
         if length.isdigit() and (len(length) > 18 or int(length) > limit):
             raise _too_large(limit)
-        message = await self.receive()
-        if message["type"] == "http.request" and not message.get("more_body"):
-            whole: bytes = message.get("body", b"")
-            if len(whole) > limit:
-                raise _too_large(limit)
-            return whole
         pieces, size = [], 0
-        while message["type"] == "http.request":
+        while (message := await self.receive())["type"] == "http.request":
             pieces.append(message.get("body", b""))
             size += len(pieces[-1])
             if size > limit:
                 raise _too_large(limit)
             if not message.get("more_body"):
-                return b"".join(pieces)
-            message = await self.receive()
+                return b"".join(pieces)  # which copies nothing if there is only one
         raise Disconnected
 
     async def respond(
@@ -204,9 +193,6 @@ class HttpRequest:
     async def send_id(self, id: str) -> None:
         """Send an event without a message, so that the client has an id to come back with."""
         await self.send_raw(encode_event(b"", id=id))
-
-    async def send_retry(self, seconds: float) -> None:
-        await self.send_raw(encode_event(b"", retry=round(seconds * 1000)))
 
     async def end_stream(self) -> None:
         await self._put({"type": "http.response.body", "body": b""})

@@ -53,6 +53,7 @@ from trio_mcp.wire.jsonrpc import (
     trimmed,
 )
 from trio_mcp.wire.settings import is_setting
+from trio_mcp.wire.sse import encode_event
 
 logger = logging.getLogger("trio_mcp.http")
 
@@ -214,7 +215,8 @@ class SessionStream(ReplyChannel):
         await self._pass_on(http, keep_alive)
         if self.closing and not self.finished:
             await self._session.sharing.written()  # the client comes back at once, and to any
-            await http.send_retry(self._session.options.retry)
+            milliseconds = round(self._session.options.retry * 1000)
+            await http.send_raw(encode_event(b"", retry=milliseconds))
         await http.end_stream()
 
     async def _pass_on(self, http: HttpRequest, keep_alive: float) -> None:
