@@ -18,6 +18,10 @@ pytestmark = pytest.mark.requirement("L3")
 SOON = Backoff(first=1, longest=8, stable=10)
 
 
+async def follow_nothing(client: object) -> None:
+    await trio.sleep_forever()
+
+
 @asynccontextmanager
 async def supervised(
     *, may_live: bool = True, **options: Any
@@ -25,7 +29,7 @@ async def supervised(
     async with trio.open_nursery() as nursery:
         server = Mortal(nursery, named("mortal", echo), may_live=may_live)
         connection = SupervisedConnection(
-            "mortal", server.open, backoff=SOON, patience=2, **options
+            "mortal", server.open, backoff=SOON, patience=2, attend=follow_nothing, **options
         )
         nursery.start_soon(connection.run)
         yield server, connection

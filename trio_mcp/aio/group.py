@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,6 @@ from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.tools import RemoteTool
 from trio_mcp.compose import group as trio_group
 from trio_mcp.compose.config import Source
-from trio_mcp.errors import ClientError
 
 
 class GroupServer(PortalClient[trio_group.GroupServer], trio_group.GroupServer):
@@ -31,15 +30,6 @@ class GroupServer(PortalClient[trio_group.GroupServer], trio_group.GroupServer):
     async def client(self) -> Client:
         """Return the client that is connected to it, as `trio_mcp.GroupServer.client` does."""
         return Client(self._portal, await self._portal.call(self._theirs.client))
-
-    async def _use(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Let a client do something in asyncio, and check the server if that fails."""
-        client = await self.client()
-        try:
-            return await work(client)
-        except ClientError as error:
-            self._portal.run.post(partial(self._connection.note_failure, error))
-            raise
 
 
 @wrapper_of(trio_group.ServerGroup)

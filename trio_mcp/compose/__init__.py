@@ -6,10 +6,10 @@ from trio_mcp.public import lazily
 
 if TYPE_CHECKING:
     from trio_mcp.compose.gateway import Gateway as Gateway
+    from trio_mcp.compose.gateway import GatewayOptions as GatewayOptions
+    from trio_mcp.compose.gateway import RemoteOptions as RemoteOptions
     from trio_mcp.compose.gateway import open_gateway as open_gateway
     from trio_mcp.compose.gateway import open_proxy as open_proxy
-    from trio_mcp.compose.options import GatewayOptions as GatewayOptions
-    from trio_mcp.compose.options import RemoteOptions as RemoteOptions
     from trio_mcp.compose.supervised import Backoff as Backoff
     from trio_mcp.registry.forwarding import ArgumentRef as ArgumentRef
     from trio_mcp.registry.forwarding import forwarded_entry as forwarded_entry
@@ -19,9 +19,9 @@ MODULES: Final = {
     "ArgumentRef": "registry.forwarding",
     "Backoff": "compose.supervised",
     "Gateway": "compose.gateway",
-    "GatewayOptions": "compose.options",
+    "GatewayOptions": "compose.gateway",
     "Provider": "registry.provider",
-    "RemoteOptions": "compose.options",
+    "RemoteOptions": "compose.gateway",
     "forwarded_entry": "registry.forwarding",
     "open_gateway": "compose.gateway",
     "open_proxy": "compose.gateway",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import trio
 from attrs import Factory, define, field
@@ -58,13 +59,18 @@ class CallerConnection:
             self.idle_since = trio.current_time()
             self._changed.unpark_all()
 
-    async def until_idle(self, seconds: float) -> None:
-        """Wait until it was unused for that many seconds."""
+    async def end_when_idle(self, seconds: float) -> None:
+        """End it once it was unused for that many seconds."""
         while self.users or trio.current_time() < self.idle_since + seconds:
             if self.users:
                 await self._changed.park()
             else:
                 await trio.sleep_until(self.idle_since + seconds)
+        self.scope.cancel()
+
+    @property
+    def is_ending(self) -> bool:
+        return self.error is not None or self.scope.cancel_called
 
 
 @define(eq=False, repr=False)
@@ -98,8 +104,8 @@ class CallerConnections:
 
     def _find(self, key: CallerKey, alone: bool) -> CallerConnection | None:
         for connection in self.open:
-            ends = connection.error is not None or connection.scope.cancel_called
-            if connection.key == key and not ends and not (alone and connection.users):
+            is_free = not (alone and connection.users)
+            if connection.key == key and is_free and not connection.is_ending:
                 return connection
         if len(self.open) < self._most:
             connection = CallerConnection(key, idle_since=trio.current_time())
@@ -107,9 +113,8 @@ class CallerConnections:
             self._nursery.start_soon(self._hold, connection)
             return connection
         unused = [connection for connection in self.open if not connection.users]
-        if unused and not any(
-            connection.scope.cancel_called for connection in self.open
-        ):  # it goes on being counted until it has really ended
+        # One at a time: it goes on being counted until it has really ended.
+        if unused and not any(connection.scope.cancel_called for connection in self.open):
             min(unused, key=lambda connection: connection.idle_since).scope.cancel()
         return None
 
@@ -124,7 +129,10 @@ class CallerConnections:
                 async with self._open(connection.calls, connection.key) as client:
                     connection.client = client
                     connection.settled.set()
-                    await self._until_over(connection, client)
+                    async with background_task(partial(connection.end_when_idle, self._idle)):
+                        async for state in client.states():
+                            if isinstance(state, Disconnected):
+                                connection.error = state.error
         except Exception as error:
             connection.error = error
             if not isinstance(error, ClientError | McpError | OSError):
@@ -135,13 +143,3 @@ class CallerConnections:
             connection.settled.set()
             del self.open[connection]
             self._ended.unpark_all()
-
-    async def _until_over(self, connection: CallerConnection, client: Client) -> None:
-        async def until_idle() -> None:
-            await connection.until_idle(self._idle)
-            connection.scope.cancel()
-
-        async with background_task(until_idle):
-            async for state in client.states():
-                if isinstance(state, Disconnected):
-                    connection.error = state.error

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.errors import ConfigError
 from trio_mcp.registry import Registry
 from trio_mcp.transports.process import ProcessOptions
+from trio_mcp.wire.bounds import is_number
 from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.jsonrpc import Json, json_type
 
@@ -31,15 +33,13 @@ _TABLES: Final = ("mcpServers", "servers", "context_servers")
 _URLS: Final = ("url", "serverUrl", "httpUrl")
 """Under which key hosts have the URL of a server."""
 _TYPES: Final = {
-    "stdio": False,
-    "http": True,
-    "streamable-http": True,
-    "streamableHttp": True,
-    "sse": True,
+    "stdio": "command",
+    "http": "url",
+    "streamable-http": "url",
+    "streamableHttp": "url",
+    "sse": "url",
 }
-"""What hosts call the ways to a server, and whether it is one by URL."""
-_OF_COMMANDS: Final = ("command", "args", "env", "cwd")
-_OF_URLS: Final = (*_URLS, "headers")
+"""What hosts call the ways to a server, and the key that each of them needs."""
 _OF_HOSTS: Final = (
     "alwaysAllow",
     "autoApprove",
@@ -52,7 +52,12 @@ _OF_HOSTS: Final = (
     "version",
 )
 """What only concerns a host and its person."""
-_KNOWN: Final = (*_OF_COMMANDS, *_OF_URLS, "type", "disabled", "enabled", "timeout", *_OF_HOSTS)
+_KEYS: Final = {
+    **dict.fromkeys(("command", "args", "env", "cwd"), "command"),
+    **dict.fromkeys((*_URLS, "headers"), "url"),
+    **dict.fromkeys(("type", "disabled", "enabled", "timeout", *_OF_HOSTS), None),
+}
+"""What a server may have, and with which of the two ways to it; `None` for either."""
 _MOST_BYTES: Final = 4 * 1024 * 1024
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
@@ -100,15 +105,14 @@ def read_servers(source: Source, env: Mapping[str, str] | None = None) -> list[S
         path = Path(source)
         where, folder = str(path), path.parent if path.is_file() else Path.cwd()  # it may be a pipe
         source = _parsed(path)
-    reader = _Reader(where, folder, os.environ if env is None else env)
-    table = next((source[key] for key in _TABLES if key in source), None)
-    if table is None:
-        if folder is not None:
-            raise ConfigError(f'{where} has no "mcpServers"; servers go there, by name')
-        table = source
+    key = next((key for key in _TABLES if key in source), None)
+    if key is None and folder is not None:
+        raise ConfigError(f'{where} has no "mcpServers"; servers go there, by name')
+    table = source if key is None else source[key]
     if not isinstance(table, Mapping):
         raise ConfigError(f"{where}: mcpServers must be an object, not {json_type(table)}")
-    found = [reader.server(name, entry) for name, entry in table.items()]
+    entry = partial(_Entry, where, folder, os.environ if env is None else env)
+    found = [entry(name, given).read() for name, given in table.items()]
     return [server for server in found if server is not None]
 
 
@@ -127,137 +131,125 @@ def _parsed(path: Path) -> Mapping[str, Json]:
 
 
 @frozen
-class _Reader:
-    """Reads the servers of one configuration."""
+class _Entry:
+    """What a configuration has for one server."""
 
     where: str
     folder: Path | None
+    """That of the file; `None` for a mapping of the program's own."""
     env: Mapping[str, str]
+    name: str
+    given: Any
 
-    def server(self, name: str, entry: Any) -> ServerConfig | None:
-        """Read one server; `None` if it is disabled."""
-        if not isinstance(name, str) or not name or len(name) > 100:
+    def read(self) -> ServerConfig | None:
+        """Read it; `None` if it is disabled."""
+        if not isinstance(self.name, str) or not 0 < len(self.name) <= 100:
             raise ConfigError(f"{self.where}: a server needs a name of 1 to 100 characters")
-        if isinstance(entry, Registry):
-            return ServerConfig(name=name, target=entry)
-        if isinstance(entry, str):
-            entry = {"url": entry}  # a command is a list
-        elif isinstance(entry, list | tuple) and entry:
-            command, *args = map(str, entry)
-            entry = {"command": command, "args": args}
-        if not isinstance(entry, Mapping):
-            or_else = (
-                "" if self.folder is not None else ", a command as a list, a URL or a Registry"
-            )
-            raise self._wrong(name, None, f"must be an object{or_else}, not {_kind(entry)}")
-        return self._read(name, entry)
+        match self.given:
+            case Registry():
+                return ServerConfig(name=self.name, target=self.given)
+            case str(url):  # a command is a list
+                return evolve(self, given={"url": url})._read()
+            case [command, *args]:
+                words = {"command": str(command), "args": [*map(str, args)]}
+                return evolve(self, given=words)._read()
+            case Mapping():
+                return self._read()
+        or_else = "" if self.folder else ", a command as a list, a URL or a Registry"
+        raise self._wrong(None, f"must be an object{or_else}, not {_kind(self.given)}")
 
-    def _read(self, name: str, entry: Mapping[str, Any]) -> ServerConfig | None:
-        self._check_keys(name, entry)
-        off = self._bool(name, entry, "disabled", False)
-        if off or not self._bool(name, entry, "enabled", True):
+    def _read(self) -> ServerConfig | None:
+        for key in self.given:
+            if key not in _KEYS:
+                raise self._wrong(str(key)[:100], f"is unknown{did_you_mean(str(key), _KEYS)}")
+        off = self._value("disabled", bool, "true or false", False)
+        if off or not self._value("enabled", bool, "true or false", True):
             return None  # before its variables are looked up: they may not be set
-        url_key = next((key for key in _URLS if key in entry), None)
-        kind = entry.get("type")
+        read = self._by_url if self._way() == "url" else self._by_command
+        return evolve(read(), timeout=self._timeout())
+
+    def _way(self) -> str:
+        """Whether it is a `command` or a `url`, on which all that it has must agree."""
+        ways = {way for key in self.given if key in ("command", *_URLS) and (way := _KEYS[key])}
+        if len(ways) != 1:
+            raise self._wrong(None, 'needs either a "command" or a "url"')
+        (way,) = ways
+        kind = self.given.get("type")
         if kind is not None and not (isinstance(kind, str) and kind in _TYPES):
-            raise self._wrong(name, "type", f"must be one of {', '.join(_TYPES)}, not {kind!r:.60}")
-        if (url_key is None) == ("command" not in entry):
-            raise self._wrong(name, None, 'needs either a "command" or a "url"')
-        by_url = url_key is not None
-        if kind is not None and _TYPES[kind] is not by_url:
-            raise self._wrong(name, "type", f'"{kind}" needs a "{"command" if by_url else "url"}"')
-        for key in _OF_COMMANDS if by_url else _OF_URLS:
-            if key in entry:
-                raise self._wrong(name, key, f"is for a {'command' if by_url else 'URL'}")
-        timeout = self._timeout(name, entry)
-        if url_key is not None:
-            headers = self._texts(name, entry, "headers")
-            try:
-                HttpOptions(headers=headers)
-            except ValueError as error:
-                raise self._wrong(name, None, str(error)) from None
-            return ServerConfig(
-                name=name, target=self._url(name, entry, url_key), headers=headers, timeout=timeout
-            )
-        args = entry.get("args", [])
-        if not isinstance(args, list | tuple):
-            raise self._wrong(name, "args", f"must be a list, not {_kind(args)}")
-        words = [self._text(name, f"args[{place}]", arg) for place, arg in enumerate(args)]
-        return ServerConfig(
-            name=name,
-            target=[self._text(name, "command", entry["command"]), *words],
-            env=self._texts(name, entry, "env"),
-            cwd=self._cwd(name, entry),
-            timeout=timeout,
-        )
+            raise self._wrong("type", f"must be one of {', '.join(_TYPES)}, not {kind!r:.60}")
+        if kind is not None and _TYPES[kind] != way:
+            raise self._wrong("type", f'"{kind}" needs a "{_TYPES[kind]}"')
+        for key in self.given:
+            if _KEYS[key] not in (None, way):
+                raise self._wrong(key, f"is for a {'URL' if way == 'command' else 'command'}")
+        return way
 
-    def _check_keys(self, name: str, entry: Mapping[str, Any]) -> None:
-        for key in entry:
-            if key not in _KNOWN:
-                hint = did_you_mean(str(key), _KNOWN)
-                raise self._wrong(name, str(key)[:100], f"is unknown{hint}")
+    def _by_url(self) -> ServerConfig:
+        key = next(key for key in _URLS if key in self.given)
+        url = self._text(key, self.given[key])
+        if not url.lower().startswith(("http://", "https://")):
+            or_else = "" if self.folder else "; a command is a list"
+            raise self._wrong(key, f"must be a URL with http:// or https://{or_else}")
+        headers = self._texts("headers")
+        try:
+            HttpOptions(headers=headers)
+        except ValueError as error:
+            raise self._wrong(None, str(error)) from None
+        return ServerConfig(name=self.name, target=url, headers=headers)
 
-    def _wrong(self, name: str, key: str | None, why: str) -> ConfigError:
+    def _by_command(self) -> ServerConfig:
+        args = self._value("args", list | tuple, "a list", [])
+        words = {"command": self.given["command"]}
+        words |= {f"args[{place}]": arg for place, arg in enumerate(args)}
+        target = [self._text(key, word) for key, word in words.items()]
+        return ServerConfig(name=self.name, target=target, env=self._texts("env"), cwd=self._cwd())
+
+    def _wrong(self, key: str | None, why: str) -> ConfigError:
         at = "" if key is None else f" {key}"
-        return ConfigError(f"{self.where}: server {name!r}:{at} {why}")
+        return ConfigError(f"{self.where}: server {self.name!r}:{at} {why}")
 
-    def _text(self, name: str, key: str, value: Any) -> str:
+    def _value(self, key: str, kind: Any, expected: str, usual: Any) -> Any:
+        value = self.given.get(key, usual)
+        if not isinstance(value, kind):
+            raise self._wrong(key, f"must be {expected}, not {_kind(value)}")
+        return value
+
+    def _text(self, key: str, value: Any) -> str:
         """Read a text, and expand its variables."""
-        if not isinstance(value, str) or "\0" in value:
-            raise self._wrong(name, key, f"must be a string, not {_kind(value)}")
-        return _VARIABLE.sub(self._filler(name, key), value)
 
-    def _filler(self, name: str, key: str) -> Callable[[re.Match[str]], str]:
         def fill(match: re.Match[str]) -> str:
             variable, default = match.groups()
             found = self.env.get(variable) or default  # as in a shell, an empty one is none
             if found is None and variable not in self.env:
                 raise self._wrong(
-                    name, key, f"needs the variable {variable} of the environment, which is not set"
+                    key, f"needs the variable {variable} of the environment, which is not set"
                 )
             return found or ""
 
-        return fill
+        if not isinstance(value, str) or "\0" in value:
+            raise self._wrong(key, f"must be a string, not {_kind(value)}")
+        return _VARIABLE.sub(fill, value)
 
-    def _texts(self, name: str, entry: Mapping[str, Any], key: str) -> dict[str, str]:
-        values = entry.get(key, {})
-        if not isinstance(values, Mapping):
-            raise self._wrong(name, key, f"must be an object, not {_kind(values)}")
-        return {item: self._text(name, f"{key}.{item}", value) for item, value in values.items()}
+    def _texts(self, key: str) -> dict[str, str]:
+        values = self._value(key, Mapping, "an object", {})
+        return {item: self._text(f"{key}.{item}", value) for item, value in values.items()}
 
-    def _url(self, name: str, entry: Mapping[str, Any], key: str) -> str:
-        url = self._text(name, key, entry[key])
-        if not url.lower().startswith(("http://", "https://")):
-            or_else = "" if self.folder is not None else "; a command is a list"
-            raise self._wrong(name, key, f"must be a URL with http:// or https://{or_else}")
-        return url
-
-    def _cwd(self, name: str, entry: Mapping[str, Any]) -> str | None:
+    def _cwd(self) -> str | None:
         """Read the working directory; a relative one is relative to the file."""
-        if "cwd" not in entry:
+        if "cwd" not in self.given:
             return None
         try:
-            path = Path(self._text(name, "cwd", entry["cwd"])).expanduser()
+            path = Path(self._text("cwd", self.given["cwd"])).expanduser()
         except RuntimeError:
-            raise self._wrong(
-                name, "cwd", "begins with the home of a user who is unknown"
-            ) from None
+            raise self._wrong("cwd", "begins with the home of a user who is unknown") from None
         return str(path if self.folder is None else self.folder / path)
 
-    def _bool(self, name: str, entry: Mapping[str, Any], key: str, usual: bool) -> bool:
-        value = entry.get(key, usual)
-        if not isinstance(value, bool):
-            raise self._wrong(name, key, f"must be true or false, not {_kind(value)}")
-        return value
-
-    def _timeout(self, name: str, entry: Mapping[str, Any]) -> float | None:
+    def _timeout(self) -> float | None:
         """Read the time limit in seconds; hosts write milliseconds."""
-        value = entry.get("timeout")
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
-            raise self._wrong(name, "timeout", "must be a number of milliseconds, more than 0")
-        return value / 1000
+        value = self.given.get("timeout")
+        if value is not None and not (is_number(value) and 0 < value < 1e12):
+            raise self._wrong("timeout", "must be a number of milliseconds, more than 0")
+        return None if value is None else value / 1000
 
 
 def _kind(value: Any) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import Any, Final, Unpack
+from typing import Any, Final, TypedDict, Unpack
 
 import trio
 from attrs import asdict, define, field
@@ -17,8 +15,8 @@ from trio_mcp.client.opening import Target, check_target
 from trio_mcp.client.state import ClientState, Disconnected
 from trio_mcp.compose.config import ServerConfig, Source, read_servers
 from trio_mcp.compose.names import UniqueNames
-from trio_mcp.compose.options import GatewayOptions, RemoteOptions
 from trio_mcp.compose.remote import Remote
+from trio_mcp.compose.supervised import Backoff
 from trio_mcp.compose.tasks import PassedTasks
 from trio_mcp.public import public_in
 from trio_mcp.registry import Registry
@@ -26,9 +24,43 @@ from trio_mcp.registry.entrances import check_trio
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.version import __version__
 from trio_mcp.wire.extensions import TASKS
-from trio_mcp.wire.payloads import Implementation
+from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.payloads import LoggingLevel
+from trio_mcp.wire.revisions import Era
 
-logger = logging.getLogger("trio_mcp.compose")
+
+class _Options(TypedDict, total=False):
+    """The options of whatever is connected to servers elsewhere."""
+
+    era: Era | None
+    process_options: ProcessOptions | None
+    connect_timeout: float
+    timeout: float
+    patience: float
+    backoff: Backoff | None
+    max_callers: int
+    caller_idle: float
+    max_held: int
+    max_items: int
+    limits: Limits | None
+    log_level: LoggingLevel
+    on_state: Callable[[ClientState], object]
+
+
+@public_in("trio_mcp.compose")
+class RemoteOptions(_Options, total=False):
+    """The options of `Remote`, which documents them."""
+
+    name: str
+    http: HttpOptions | None
+    rename: Callable[[str], str] | None
+
+
+@public_in("trio_mcp.compose")
+class GatewayOptions(_Options, total=False):
+    """The options of `open_gateway`: those of `Remote` that hold for all servers, and `http`."""
+
+    http: Mapping[str, HttpOptions] | None
 
 
 @public_in("trio_mcp.compose")
@@ -64,17 +96,13 @@ async def open_proxy(target: Target, **options: Unpack[RemoteOptions]) -> AsyncI
             state = remote.state
             failed = state.error if isinstance(state, Disconnected) else None
             raise failed or trio.BrokenResourceError("the server was lost at once")
-        told = {"name": remote.name, **_identity(client.server_info)}
+        info = client.server_info
+        is_named = info is not None and info.name and info.version
+        told = asdict(info, recurse=False) if is_named else {"name": remote.name}
         extensions = [tasks] if TASKS in client.extensions else []
         registry = Registry(**told, instructions=client.instructions, extensions=extensions)
         registry.mount(remote)
         yield registry
-
-
-def _identity(info: Implementation | None) -> dict[str, Any]:
-    if info is None or not info.name or not info.version:
-        return {}
-    return asdict(info, recurse=False)
 
 
 @define(eq=False)
@@ -138,12 +166,12 @@ class Gateway:
                 for name, server in self._running.items()
                 if configs.get(name) == server.config and names.rivals_of(name) == server.rivals
             }
-            added = [
-                self._made(config, names) for name, config in configs.items() if name not in kept
-            ]
+            added = [self._made(configs[name], names) for name in configs if name not in kept]
             for name in self._running.keys() - kept:
                 self._running.pop(name).scope.cancel()
-            await run_all([partial(self._add, server) for server in added])
+            for server in added:
+                await self._nursery.start(self._run, server)
+            await run_all([server.remote.ready for server in added])
 
     def _made(self, config: ServerConfig, names: UniqueNames) -> _Server:
         prefix = names.prefix_of(config.name)
@@ -158,10 +186,6 @@ class Gateway:
             **{**self._options, **timeout},
         )
         return _Server(config, prefix, names.rivals_of(config.name), remote)
-
-    async def _add(self, server: _Server) -> None:
-        await self._nursery.start(self._run, server)
-        await server.remote.ready()
 
     async def _run(self, server: _Server, task_status: trio.TaskStatus[None]) -> None:
         """Have a server in the registry until it is taken out."""

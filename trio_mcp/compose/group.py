@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
 
 import trio
 from attrs import frozen
 
 from trio_mcp.background import background_task, run_all
 from trio_mcp.client.client import Client
-from trio_mcp.client.connect import ClientConnection, check_limits, connect
+from trio_mcp.client.connect import check_limits, connect
 from trio_mcp.client.contents import ReadResult
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.http.options import HttpOptions
@@ -47,6 +47,25 @@ T = TypeVar("T")
 
 GroupLog = Callable[[str, LoggingLevel, Json, str | None], None]
 """Called with the server, and the level, data and logger of a message."""
+
+
+class RequestOptions(TypedDict, total=False):
+    """The options of a request, which `Client` documents."""
+
+    timeout: float | None
+    on_progress: ProgressCallback | None
+
+
+class CallOptions(RequestOptions, total=False):
+    """Those of `Client.call_tool`."""
+
+    meta: Mapping[str, Json] | None
+
+
+class ReadOptions(RequestOptions, total=False):
+    """Those of `Client.read_resource`."""
+
+    fresh: bool
 
 
 @public
@@ -93,19 +112,26 @@ class GroupServer:
         """
         return await self._connection.client()
 
-    def _take_tools(self, found: Mapping[str, RemoteTool]) -> None:
-        """Replace the tools; timeouts and `enabled` that were set here stay."""
+    def _adopt(self, client: Client) -> None:
+        """Take a client's tools; timeouts and `enabled` that were set here stay."""
+        found = dict(client.tools)
         for name, tool in found.items():
             known = self._tools.get(name)
             if known is not None and known is not tool:
                 tool.timeout, tool.enabled = known.timeout, known.enabled
-        self._tools = dict(found)
+        self._tools = found
 
-    async def _use(self, work: Callable[[Client], Any]) -> Any:
-        """Let a client do something, and check the server if that fails."""
+    async def _refresh(self, client: Client, kind: Kind) -> None:
+        if kind == "tools":
+            await client.refresh_tools()
+            await trio.lowlevel.checkpoint()  # there may be very many, taken twice
+            self._adopt(client)
+
+    async def _use(self, method: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Call a method of the client, and check the server if that fails."""
         client = await self.client()
         try:
-            return await work(client)
+            return await method(client, *args, **options)
         except ClientError as error:
             self._connection.note_failure(error)
             raise
@@ -151,8 +177,8 @@ class ServerGroup:
         """
         known = [server for server in self.servers.values() if tool in server.tools]
         # One that has not been there yet may have it: who asks for it waits for that server.
-        unknown = [self.servers[server] for server in self._names.owners(tool)]
-        for server in (*known, *(server for server in unknown if not server.tools)):
+        owners = [self.servers[name] for name in self._names.owners(tool)]
+        for server in (*known, *(server for server in owners if not server.tools)):
             return server
         raise UnknownTool(f"no server has a tool {tool!r:.200}{did_you_mean(tool, self.tools)}")
 
@@ -161,10 +187,7 @@ class ServerGroup:
         self,
         name: str,
         arguments: Mapping[str, Json] | None = None,
-        *,
-        timeout: float | None = None,
-        on_progress: ProgressCallback | None = None,
-        meta: Mapping[str, Json] | None = None,
+        **options: Unpack[CallOptions],
     ) -> CallResult: ...
 
     @overload
@@ -174,9 +197,7 @@ class ServerGroup:
         arguments: Mapping[str, Json] | None = None,
         *,
         returns: type[T],
-        timeout: float | None = None,
-        on_progress: ProgressCallback | None = None,
-        meta: Mapping[str, Json] | None = None,
+        **options: Unpack[CallOptions],
     ) -> T: ...
 
     async def call_tool(
@@ -191,19 +212,12 @@ class ServerGroup:
             ServerUnavailable: Its server is not there, and did not come back in time.
             ClientError: As for `Client.call_tool`.
         """
-        server = self.server_of(name)
-        return await server._use(lambda client: client.call_tool(name, arguments, **options))
+        return await self.server_of(name)._use(Client.call_tool, name, arguments, **options)
 
     # -- resources and prompts ----------------------------------------------------------------
 
     async def read_resource(
-        self,
-        server: str,
-        uri: str,
-        *,
-        timeout: float | None = None,
-        on_progress: ProgressCallback | None = None,
-        fresh: bool = False,
+        self, server: str, uri: str, **options: Unpack[ReadOptions]
     ) -> ReadResult:
         """Read a resource of a server. Everything else is as for `Client.read_resource`.
 
@@ -212,9 +226,7 @@ class ServerGroup:
             ServerUnavailable: It is not there.
             ClientError: As for `Client.read_resource`.
         """
-        options: Any = {"timeout": timeout, "on_progress": on_progress, "fresh": fresh}
-        work = partial(Client.read_resource, uri=uri, **options)
-        result: ReadResult = await self._server(server)._use(work)
+        result: ReadResult = await self._server(server)._use(Client.read_resource, uri, **options)
         return result
 
     async def get_prompt(
@@ -222,9 +234,7 @@ class ServerGroup:
         server: str,
         name: str,
         arguments: Mapping[str, str] | None = None,
-        *,
-        timeout: float | None = None,
-        on_progress: ProgressCallback | None = None,
+        **options: Unpack[RequestOptions],
     ) -> GetPromptResult:
         """Get a prompt of a server. Everything else is as for `Client.get_prompt`.
 
@@ -233,9 +243,8 @@ class ServerGroup:
             ServerUnavailable: It is not there.
             ClientError: As for `Client.get_prompt`.
         """
-        options: Any = {"timeout": timeout, "on_progress": on_progress}
-        work = partial(Client.get_prompt, name=name, arguments=arguments, **options)
-        result: GetPromptResult = await self._server(server)._use(work)
+        found = self._server(server)
+        result: GetPromptResult = await found._use(Client.get_prompt, name, arguments, **options)
         return result
 
     def _server(self, name: str) -> GroupServer:
@@ -256,16 +265,13 @@ class ServerGroup:
         """Ask all servers for their prompts. Those that are not there are left out."""
         return await self._of_all("prompts", Client.list_prompts)
 
-    async def _of_all(self, capability: str, work: Callable[[Client], Any]) -> dict[str, Any]:
+    async def _of_all(self, capability: str, method: Callable[[Client], Any]) -> dict[str, Any]:
         found: dict[str, Any] = {}
 
         async def ask(server: GroupServer) -> None:
-            try:
-                client = await server.client()
-                if capability in client.capabilities:
-                    found[server.name] = await server._use(work)
-            except (ClientError, McpError):
-                pass  # its state says so
+            with suppress(ClientError, McpError):  # its state says so
+                if capability in (await server.client()).capabilities:
+                    found[server.name] = await server._use(method)
 
         await run_all([partial(ask, server) for server in self.servers.values()])
         return {name: found[name] for name in self.servers if name in found}
@@ -338,63 +344,50 @@ async def connect_all(
         check_limits("connect_all", config.target, limits or Limits())
     names = UniqueNames([config.name for config in configs])
     events: Broadcast[ServerEvent] = Broadcast()
-    usual_http = http or {}
-    if not isinstance(usual_http, Mapping):
+    if not isinstance(http, Mapping | None):
         raise TypeError("http must be a mapping from the names of servers to their HttpOptions")
     if not (handlers is None or isinstance(handlers, Handlers) or callable(handlers)):
         raise TypeError(f"handlers must be Handlers, or a function of names, not {handlers!r:.100}")
-    for name in usual_http:
+    for name in http or {}:
         if all(config.name != name for config in configs):
             raise ValueError(f"http: no server is called {name!r}")
 
-    def opener(config: ServerConfig) -> Callable[[], ClientConnection]:
-        log = None if on_log is None else partial(on_log, config.name)
-        return partial(
+    def made(config: ServerConfig) -> GroupServer:
+        name = config.name
+        open_ = partial(
             connect,
             config.target,
-            handlers=handlers(config.name) if callable(handlers) else handlers,
+            handlers=handlers(name) if callable(handlers) else handlers,
             process_options=config.process_options(process_options or ProcessOptions()),
-            http=config.http_options(usual_http.get(config.name) or HttpOptions()),
+            http=config.http_options((http or {}).get(name) or HttpOptions()),
             connect_timeout=connect_timeout,
             tool_timeout=tool_timeout if config.timeout is None else config.timeout,
-            tool_names=partial(names.name_of, config.name),
+            tool_names=partial(names.name_of, name),
             request_timeout=request_timeout,
             max_timeout=max_timeout,
             limits=limits,
-            on_log=log,
+            on_log=None if on_log is None else partial(on_log, name),
             log_level=log_level,
         )
 
-    def made(config: ServerConfig) -> GroupServer:
         async def attend(client: Client) -> None:
-            await follow_lists(
-                client,
-                partial(refresh, client),
-                connection.note_failure,
-                partial(on_change, config.name),
-            )
-
-        async def refresh(client: Client, kind: Kind) -> None:
-            if kind == "tools":
-                await client.refresh_tools()
-                await trio.lowlevel.checkpoint()  # there may be very many, taken twice
-                server._take_tools(client.tools)
+            refresh = partial(server._refresh, client)
+            await follow_lists(client, refresh, connection.note_failure, partial(on_change, name))
 
         connection = SupervisedConnection(
-            config.name,
-            opener(config),
+            name,
+            open_,
             backoff=backoff or Backoff(),
             patience=patience,
-            on_state=lambda state: events.announce(ServerEvent(config.name, state)),
-            adopt=lambda client: server._take_tools(client.tools),
+            on_state=lambda state: events.announce(ServerEvent(name, state)),
+            adopt=lambda client: server._adopt(client),
             attend=attend,
         )
         server = GroupServer(config, connection)
-        connections.append(connection)
         return server
 
-    connections: list[SupervisedConnection] = []
     servers = {config.name: made(config) for config in configs}
+    connections = [server._connection for server in servers.values()]
     try:
         async with background_task(*[connection.run for connection in connections]):
             for connection in connections:

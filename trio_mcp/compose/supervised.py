@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from math import inf
 from typing import Final
 
 import trio
 from attrs import define, field, frozen
 from trio.lowlevel import ParkingLot
 
+from trio_mcp.background import run_all
 from trio_mcp.backoff import backoff
 from trio_mcp.client.client import Client
 from trio_mcp.client.connect import ClientConnection
@@ -71,8 +75,7 @@ class SupervisedConnection:
         patience: Seconds that a caller waits for a client; and that a server has to answer, when a
             call has failed in a way that looks as if it were gone.
         adopt: Called with each new client, before any caller gets it.
-        attend: Run beside each connection. When it returns, nothing happens; what it raises ends
-            the connection.
+        attend: Run beside each connection. What it raises ends the connection.
     """
 
     name: str
@@ -81,7 +84,7 @@ class SupervisedConnection:
     _patience: float = field(kw_only=True)
     _on_state: Callable[[ClientState], object] = field(default=lambda state: None, kw_only=True)
     _adopt: Callable[[Client], object] = field(default=lambda client: None, kw_only=True)
-    _attend: Callable[[Client], Awaitable[object]] | None = field(default=None, kw_only=True)
+    _attend: Callable[[Client], Awaitable[object]] = field(kw_only=True)
     _client: Client | None = field(default=None, init=False)
     # Those who wait for a client, and who looks whether the server is there.
     _news: ParkingLot = field(factory=ParkingLot, init=False)
@@ -114,22 +117,23 @@ class SupervisedConnection:
 
     async def _hold(self) -> tuple[Exception, float]:
         """Hold one connection as long as it lasts; return how it ended, and its seconds."""
-        since: float | None = None
+        since = inf
         try:
             async with self._open() as client:
                 since = trio.current_time()
+                self._adopt(client)
+                self._client = client
+                self._move(Connected())
+                tasks = (self._attend, self._examine, _ended)
                 try:
-                    self._adopt(client)
-                    self._client = client
-                    self._move(Connected())
-                    error = await self._until_lost(client)
+                    await run_all([partial(task, client) for task in tasks])
                 finally:
                     self._client = None
         except Exception as failure:  # whatever it is: the next attempt may do better
             error = failure
             if not isinstance(failure, ClientError | McpError | OSError):
                 logger.exception("Server %s could not be connected", self.name)
-        return error, 0.0 if since is None else trio.current_time() - since
+        return error, max(trio.current_time() - since, 0.0)
 
     def _move(self, state: ClientState) -> None:
         self.state = state
@@ -141,44 +145,12 @@ class SupervisedConnection:
         except Exception:  # a callback's mistake must not end the connection, nor all beside it
             logger.exception("The callback for states failed")
 
-    async def _until_lost(self, client: Client) -> Exception:
-        """Wait for the end of a connection, also one that is only noticed by asking."""
-        error: Exception | None = None
-
-        async def attend() -> None:
-            nonlocal error
-            assert self._attend is not None
-            try:
-                await self._attend(client)
-            except Exception as failure:
-                error = failure
-                nursery.cancel_scope.cancel()
-
-        async def examine() -> None:
-            nonlocal error
-            error = await self._examined(client)
-            nursery.cancel_scope.cancel()
-
-        async with trio.open_nursery() as nursery:
-            if self._attend is not None:
-                nursery.start_soon(attend)
-            nursery.start_soon(examine)
-            async for state in client.states():
-                if isinstance(state, Disconnected):
-                    error = state.error
-            nursery.cancel_scope.cancel()
-        return error or ConnectionLost("the connection ended")
-
-    async def _examined(self, client: Client) -> Exception:
-        """Ping the server whenever it is suspected to be gone."""
+    async def _examine(self, client: Client) -> None:
+        """Ping the server whenever it is suspected to be gone, until it does not answer."""
         while True:
             await self._suspected.park()
-            try:
+            with suppress(McpError):  # it does not know that, but it is there
                 await client.ping(timeout=self._patience)
-            except McpError:
-                pass  # it does not know that, but it is there
-            except ClientError as error:
-                return error
 
     # -- for callers ----------------------------------------------------------------------
 
@@ -205,3 +177,12 @@ class SupervisedConnection:
         """Have the server pinged if a failure looks as if it were gone."""
         if isinstance(error, _SUSPICIOUS):
             self._suspected.unpark_all()
+
+
+async def _ended(client: Client) -> None:
+    """Wait for the end of a connection, and raise why it ended."""
+    error: Exception | None = None
+    async for state in client.states():
+        if isinstance(state, Disconnected):
+            error = state.error
+    raise error or ConnectionLost("the connection ended")

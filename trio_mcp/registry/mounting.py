@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from trio_mcp.registry.kinds import LISTED, RefType, Table
 from trio_mcp.registry.mount_info import MountInfo
@@ -32,28 +32,24 @@ if TYPE_CHECKING:
 class View:
     """Which entries of a provider appear, and how."""
 
-    prefix: str | None = None
-    only: Collection[str] | None = None
+    prefix: str | None
+    only: Collection[str] | None
     """Names and URIs; `None` for all."""
-    tools: Mapping[str, Transform | None] = field(factory=dict)
-    resources: Mapping[str, Transform | None] = field(factory=dict)
-    """Templates among them."""
-    prompts: Mapping[str, Transform | None] = field(factory=dict)
+    changes: Mapping[str, Mapping[str, Transform | None]]
+    """By capability, how they appear; `None` for those that do not."""
 
-    def changes(self, table: Table) -> Mapping[str, Transform | None]:
-        found: Mapping[str, Transform | None] = getattr(self, LISTED[table].capability)
-        return found
+    def change(self, table: Table, name: str) -> Transform | None:
+        return self.changes[LISTED[table].capability].get(name)
 
     def name_of(self, table: Table, name: str) -> str | None:
         """Return the name of an entry of the provider; `None` if it does not appear."""
-        if self.only is not None and name not in self.only:
+        kind, change = LISTED[table].capability, self.change(table, name)
+        is_hidden = change is None and name in self.changes[kind]
+        if is_hidden or (self.only is not None and name not in self.only):
             return None
-        change = self.changes(table).get(name, self)
-        if change is None:
-            return None
-        if LISTED[table].capability == "resources":
+        if kind == "resources":
             return add_prefix(self.prefix, name)
-        own = name if isinstance(change, View) or change.name is None else change.name
+        own = name if change is None or change.name is None else change.name
         return own if self.prefix is None else f"{self.prefix}_{own}"
 
 
@@ -124,7 +120,7 @@ class Mount:
         )
 
     def _made(self, table: Table, item: Any, name: str) -> Any:
-        change = self.view.changes(table).get(item.name)
+        change = self.view.change(table, item.name)
         if change is not None:
             from trio_mcp.registry.transform import transformed  # few mounts transform anything
 
@@ -215,11 +211,7 @@ def check_mount(parent: Provider, provider: Provider, view: View) -> None:
     parent.check_extensions(provider)
     if isinstance(view.only, str) or not isinstance(view.only, Collection | None):
         raise SchemaError("only must be a list, even of one name: put it in brackets")
-    for kind, changes in (
-        ("tool", view.tools),
-        ("resource", view.resources),
-        ("prompt", view.prompts),
-    ):
+    for kind, changes in view.changes.items():
         _check_changes(kind, changes)
     if provider.is_loaded:
         _check_known(provider, view)
@@ -235,32 +227,27 @@ def _check_prefix(prefix: Any) -> None:
 
 def _check_changes(kind: str, changes: Any) -> None:
     if not isinstance(changes, Mapping):
-        raise SchemaError(f"{kind}s must be a dict, by name, not {safe_repr(changes)}")
-    if not changes:
-        return
-    from trio_mcp.registry.transform import Transform
-
+        raise SchemaError(f"{kind} must be a dict, by name, not {safe_repr(changes)}")
+    noun = kind.removesuffix("s")
     for name, each in changes.items():
-        what = f"{kind} {name!r:.200}"
-        if each is None:
-            continue
-        if not isinstance(each, Transform):
+        from trio_mcp.registry.transform import Transform  # few mounts have any
+
+        what = f"{noun} {name!r:.200}"
+        if not isinstance(each, Transform | None):
             raise SchemaError(
                 f"{what} needs a Transform, or None to hide it, not {safe_repr(each)}"
             )
-        each.check(what, kind)
+        if each is not None:
+            each.check(what, noun)
 
 
 def _check_known(provider: Provider, view: View) -> None:
     """Raise `SchemaError` unless the provider has what is to be transformed, hidden or chosen."""
-    wanted = {
-        "tool": (view.tools, ("tools",)),
-        "resource": (view.resources, ("resources", "resource_templates")),
-        "prompt": (view.prompts, ("prompts",)),
-        "tool, resource or prompt": (view.only or (), tuple(LISTED)),
-    }
-    for noun, (names, tables) in wanted.items():
-        there = [name for table in tables for name in provider.table(table)]
+    everything = "tool, resource or prompt"
+    wanted = {kind.removesuffix("s"): names for kind, names in view.changes.items()}
+    for noun, names in {**wanted, everything: view.only or ()}.items():
+        tables = [table for table, kind in LISTED.items() if kind.capability == f"{noun}s"]
+        there = [name for table in tables or LISTED for name in provider.table(table)]
         for name in names:
             if name not in there:
                 raise SchemaError(

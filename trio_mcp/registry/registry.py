@@ -668,8 +668,8 @@ class Registry:
         """
         from trio_mcp.registry.mounting import View
 
-        view = View(prefix, only, tools or {}, resources or {}, prompts or {})
-        self._catalogue.mount(_mountable(provider), view)
+        shown = {"tools": tools or {}, "resources": resources or {}, "prompts": prompts or {}}
+        self._catalogue.mount(_mountable(provider), View(prefix, only, shown))
 
     def unmount(self, provider: Registry | Provider) -> None:
         """Unmount a provider, wherever it is in this registry. Calls go on that are running.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from functools import partial
 from typing import Any, Final
 
 from attrs import evolve, field, frozen
@@ -174,49 +175,77 @@ def _transformed_tool(tool: Tool, transform: Transform) -> Tool:
         shown = transform.shown(tool.description, renamed=False)
         if not transform.arguments:
             return evolve(tool, description=shown)
-        schema = _rearranged_schema(tool, transform.arguments)
-        structure = _Rearranged(tool.structure, transform.arguments)
-        return tool.with_schema(evolve(shown, input_schema=schema), structure)
+        arguments = _Arguments(transform.arguments)
+        described = evolve(shown, input_schema=arguments.schema(tool))
+        return tool.with_schema(described, partial(arguments.structure, tool.structure))
 
 
-def _rearranged_schema(tool: Tool, changes: Mapping[str, ArgumentTransform]) -> dict[str, Json]:
-    schema = deepcopy(tool.description.input_schema)
-    properties: dict[str, Json] = schema.get("properties", {})
-    for name in changes:
-        if name not in properties:
-            raise SchemaError(f"it has no argument {name!r:.100}{did_you_mean(name, properties)}")
-    moved = [name for name, each in changes.items() if each.is_fixed or each.name is not None]
-    _check_rearrangeable(schema, moved)
-    required = list(schema.get("required", []))
-    made: dict[str, Json] = {}
-    for name, property_ in properties.items():
-        change = changes.get(name, _AS_IT_IS)
-        for value in [given for given in (change.value, change.default) if given is not _UNSET]:
-            _check_value(tool, schema, name, property_, value)
-        if change.is_fixed:
-            continue
-        new = name if change.name is None else change.name
-        if new in made or (new != name and new in properties and not _gives_way(changes, new)):
-            raise SchemaError(f"there would be two arguments {new!r:.100}")
-        made[new] = _rewritten(property_, change)
-    schema["properties"] = made
-    if "required" in schema:
-        names = (changes.get(name, _AS_IT_IS) for name in required)
-        schema["required"] = [
-            each if change.name is None else change.name
-            for each, change in zip(required, names, strict=True)
-            if not change.is_fixed and not change.has_default
-        ]
-    return schema
+class _Arguments:
+    """The arguments that a tool shows in place of those that it has."""
 
+    def __init__(self, changes: Mapping[str, ArgumentTransform]) -> None:
+        self._changes = changes
+        self._shown = {
+            name: None if each.is_fixed else each.name or name for name, each in changes.items()
+        }
+        """By their own names, those that they have here; `None` for what is fixed."""
+        moved = {name: new for name, new in self._shown.items() if new != name}
+        self._own = {new: name for name, new in moved.items() if new is not None}
+        self._gone = moved.keys() - self._own.keys()
+        self._fixed = {name: each.value for name, each in changes.items() if each.is_fixed}
+        self._defaults = {name: each.default for name, each in changes.items() if each.has_default}
 
-_AS_IT_IS: Final = ArgumentTransform()
+    def schema(self, tool: Tool) -> dict[str, Json]:
+        """Return the input schema, or raise `SchemaError`."""
+        schema = deepcopy(tool.description.input_schema)
+        properties: dict[str, Json] = schema.get("properties", {})
+        for name in self._changes:
+            if name not in properties:
+                meant = did_you_mean(name, properties)
+                raise SchemaError(f"it has no argument {name!r:.100}{meant}")
+        for name, value in (*self._fixed.items(), *self._defaults.items()):
+            _check_value(tool, schema, name, properties[name], value)
+        if self._own or self._gone:
+            _check_rearrangeable(schema)
+        made: dict[str, Json] = {}
+        for name, property_ in properties.items():
+            new = self._shown.get(name, name)
+            if new is None:
+                continue
+            keeps_it = new != name and new in properties and self._shown.get(new, new) == new
+            if new in made or keeps_it:
+                raise SchemaError(f"there would be two arguments {new!r:.100}")
+            change = self._changes.get(name)
+            made[new] = property_ if change is None else _rewritten(property_, change)
+        if "required" in schema:
+            needed = [name for name in schema["required"] if name not in self._defaults]
+            shown = [self._shown.get(name, name) for name in needed]
+            schema["required"] = [name for name in shown if name is not None]
+        return {**schema, "properties": made}
 
+    def structure(
+        self, structure: Callable[[dict[str, Json]], Keywords], arguments: dict[str, Json]
+    ) -> Keywords:
+        """Make the arguments that the tool has of those that it shows, and structure them."""
+        for name in self._gone & arguments.keys():
+            text = f"There is no argument '{name:.100}'{did_you_mean(name, self._own)}."
+            raise ArgumentError(Problem(text, name))
+        own = {self._own.get(name, name): value for name, value in arguments.items()}
+        # Copied, because what a function is given is its own to change.
+        for name, value in self._defaults.items():
+            if name not in own:
+                own[name] = deepcopy(value)
+        try:
+            return structure({**own, **deepcopy(self._fixed)})
+        except ArgumentError as error:
+            raise self._renamed(error) from None
 
-def _gives_way(changes: Mapping[str, ArgumentTransform], name: str) -> bool:
-    """Whether an argument has not kept its name, so that another one may have it."""
-    change = changes.get(name, _AS_IT_IS)
-    return change.is_fixed or change.name not in (None, name)
+    def _renamed(self, error: ArgumentError) -> ArgumentError:
+        """Name the argument as the caller knows it."""
+        for name, own in self._own.items():
+            if own == error.argument:
+                return ArgumentError(Problem(str(error).replace(f"'{own}'", f"'{name}'", 1), name))
+        return error
 
 
 def _rewritten(property_: Json, change: ArgumentTransform) -> Json:
@@ -226,21 +255,16 @@ def _rewritten(property_: Json, change: ArgumentTransform) -> Json:
     return {**property_, **texts, **({"default": change.default} if change.has_default else {})}
 
 
-def _check_rearrangeable(schema: Mapping[str, Json], moved: list[str]) -> None:
+def _check_rearrangeable(schema: Mapping[str, Json]) -> None:
     """Refuse schemas in which anything else speaks of arguments that are renamed or fixed."""
-    if not moved:
-        return
     others = sorted(schema.keys() - _REARRANGED)
     if others:
-        raise SchemaError(
-            f"its input schema has {others[0]!r:.60}, which may speak of its arguments; so these "
-            "can be neither renamed nor fixed"
-        )
-    if b'"#/properties/' in encode(schema):
-        raise SchemaError(
-            "its input schema refers to arguments by their place; so these can be neither renamed "
-            "nor fixed"
-        )
+        why = f"has {others[0]!r:.60}, which may speak of its arguments"
+    elif b'"#/properties/' in encode(schema):
+        why = "refers to arguments by their place"
+    else:
+        return
+    raise SchemaError(f"its input schema {why}; so these can be neither renamed nor fixed")
 
 
 def _check_value(
@@ -254,41 +278,3 @@ def _check_value(
     problem = compile_validator(one, inferred=True)({name: value})
     if problem is not None:
         raise SchemaError(str(problem))
-
-
-class _Rearranged:
-    """Makes the arguments that a tool has of those that it shows."""
-
-    def __init__(
-        self,
-        structure: Callable[[dict[str, Json]], Keywords],
-        changes: Mapping[str, ArgumentTransform],
-    ) -> None:
-        self._structure = structure
-        new = {name: each.name for name, each in changes.items() if each.name not in (None, name)}
-        self._names = {each: name for name, each in new.items() if each is not None}
-        gone = [name for name, each in changes.items() if each.is_fixed or name in new]
-        self._gone = frozenset(gone) - self._names.keys()
-        self._fixed = {name: each.value for name, each in changes.items() if each.is_fixed}
-        self._defaults = {name: each.default for name, each in changes.items() if each.has_default}
-
-    def __call__(self, arguments: dict[str, Json]) -> Keywords:
-        for name in self._gone & arguments.keys():
-            text = f"There is no argument '{name:.100}'{did_you_mean(name, self._names)}."
-            raise ArgumentError(Problem(text, name))
-        own = {self._names.get(name, name): value for name, value in arguments.items()}
-        # Copied, because what a function is given is its own to change.
-        for name, value in self._defaults.items():
-            if name not in own:
-                own[name] = deepcopy(value)
-        try:
-            return self._structure({**own, **deepcopy(self._fixed)})
-        except ArgumentError as error:
-            raise self._renamed(error) from None
-
-    def _renamed(self, error: ArgumentError) -> ArgumentError:
-        """Name the argument as the caller knows it."""
-        for name, own in self._names.items():
-            if own == error.argument:
-                return ArgumentError(Problem(str(error).replace(f"'{own}'", f"'{name}'", 1), name))
-        return error
