@@ -14,7 +14,7 @@ from trio_mcp.client.client import Client
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.negotiation import ClientIdentity
 from trio_mcp.client.notifications import Notifications, RawLines
-from trio_mcp.client.session import ClientSession
+from trio_mcp.client.session import ClientSession, ConnectOptions
 from trio_mcp.client.state import StateLog
 from trio_mcp.client.tools import ToolTable
 from trio_mcp.client.transport import InboundHandler
@@ -61,10 +61,10 @@ async def test_after_the_block_the_client_is_of_no_use(over) -> None:
 async def test_before_the_handshake_nothing_is_known() -> None:
     identity = ClientIdentity(info=Implementation("x", "1"), capabilities={})
     inbound = InboundHandler(Handlers(), 1, Notifications(None, ConnectionCache()), RawLines(1))
-    session = ClientSession(
-        None, identity, inbound, StateLog(), request_timeout=1, max_timeout=1, limits=Limits()
+    options = ConnectOptions(
+        identity=identity, states=StateLog(), inbound=inbound, tools=ToolTable(1, 1, {})
     )
-    client = Client(session, ToolTable(1, 1, {}))
+    client = Client(ClientSession(None, options))
     with pytest.raises(NotConnected, match="not connected yet"):
         _ = client.era
 

@@ -28,7 +28,8 @@ from trio_mcp import (
     Remote,
     connect,
 )
-from trio_mcp.client.passing import exchange
+from trio_mcp.client.client import session_of
+from trio_mcp.client.session import ClientRequest
 from trio_mcp.compose import Backoff, open_gateway, open_proxy
 from trio_mcp.errors import CannotStart, ConfigError
 from trio_mcp.registry import catalogue_of
@@ -241,17 +242,18 @@ async def test_a_caller_who_never_answers_is_not_waited_for(autojump_clock: obje
     async with remote.running() as upstream, connect(registry, era="modern") as client:
         await remote.ready()
         params = {"name": "ask", "arguments": {}, "_meta": meta}
-        held = await exchange(client, "tools/call", params)
+        request = ClientRequest(method="tools/call", params=params)
+        held = await session_of(client).exchange(request)
         assert held["resultType"] == "input_required"
         assert len(upstream.suspended) == 1
         with pytest.raises(McpError, match="Too many questions are open"):
-            await exchange(client, "tools/call", params)
+            await session_of(client).exchange(request)
         await trio.sleep(301)
         assert len(upstream.suspended) == 0
         await ended.wait()
         late = {**params, "requestState": held["requestState"], "inputResponses": {}}
         with pytest.raises(McpError, match="request state is not acceptable"):
-            await exchange(client, "tools/call", late)
+            await session_of(client).exchange(ClientRequest(method="tools/call", params=late))
 
 
 # -- servers that are malicious ---------------------------------------------------------------

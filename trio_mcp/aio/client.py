@@ -120,7 +120,7 @@ class Client(PortalClient[TrioClient], TrioClient):
     """
 
     def __init__(self, portal: Portal[Any, Any], client: TrioClient) -> None:
-        super().__init__(client._session, client._tools)
+        super().__init__(client._session)
         self._portal, self._theirs = portal, client
 
     def states(self) -> AsyncIterator[ClientState]:

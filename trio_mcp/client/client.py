@@ -24,7 +24,7 @@ from trio_mcp.client.result import CallResult, call_result, convert_result, shor
 from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.client.state import ClientState, Connecting
 from trio_mcp.client.subscription import subscription
-from trio_mcp.client.tools import RemoteTool, ToolTable
+from trio_mcp.client.tools import RemoteTool
 from trio_mcp.errors import (
     InvalidResult,
     ProtocolError,
@@ -54,9 +54,9 @@ _MOST_PAGES: Final = 1000
 class Client:
     """A connection to a server. Made by `connect`, and usable only within its block."""
 
-    def __init__(self, session: ClientSession, tools: ToolTable) -> None:
+    def __init__(self, session: ClientSession) -> None:
         self._session = session
-        self._tools = tools
+        self._tools = session.options.tools
 
     # -- who is there ---------------------------------------------------------------------
 
@@ -100,14 +100,14 @@ class Client:
     @property
     def state(self) -> ClientState:
         """The state of the connection: `Connecting`, `Connected` or `Disconnected`."""
-        return self._session.states.current or Connecting()
+        return self._session.options.states.current or Connecting()
 
     def states(self) -> AsyncIterator[ClientState]:
         """Iterate over the states, from the present one to `Disconnected`, which is the last.
 
         `ClientConnection.states` also has the earlier ones.
         """
-        return self._session.states.listen()
+        return self._session.options.states.listen()
 
     def messages(self) -> AsyncIterator[bytes]:
         """Iterate over the raw messages of the server, from now on.
@@ -115,7 +115,7 @@ class Client:
         A slow listener misses the oldest ones: a thousand are kept, and together they are no
         longer than one message may be. `ClientConnection.messages` also has the earlier ones.
         """
-        return self._session.lines.listen()
+        return self._session.inbound.lines.listen()
 
     @property
     def stray_output(self) -> Sequence[bytes]:
@@ -123,7 +123,7 @@ class Client:
 
         These are the first hundred, and of each the first KiB.
         """
-        return self._session.lines.stray
+        return self._session.inbound.lines.stray
 
     def stderr(self) -> str:
         """Return the end of what the server wrote to stderr, as far as it is known."""

@@ -16,7 +16,8 @@ from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.negotiation import ClientIdentity, era_of
 from trio_mcp.client.notifications import LogCallback, Notifications, RawLines
-from trio_mcp.client.opening import ConnectOptions, Target, open_target
+from trio_mcp.client.opening import Target, open_target
+from trio_mcp.client.session import ConnectOptions
 from trio_mcp.client.state import ClientState, Connecting, Disconnected, StateLog
 from trio_mcp.client.tools import ToolNames, ToolTable
 from trio_mcp.client.transport import InboundHandler

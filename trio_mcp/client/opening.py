@@ -10,20 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
-from attrs import frozen
 
 from trio_mcp.background import background_task
 from trio_mcp.client.client import Client
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.client.negotiation import ClientIdentity
-from trio_mcp.client.session import ClientSession
-from trio_mcp.client.state import Connected, StateLog
-from trio_mcp.client.tools import ToolTable
-from trio_mcp.client.transport import (
-    ClientTransport,
-    InboundHandler,
-    StreamTransport,
-)
+from trio_mcp.client.session import ClientSession, ConnectOptions
+from trio_mcp.client.state import Connected
+from trio_mcp.client.transport import StreamTransport
 from trio_mcp.errors import (
     AlreadyConnected,
     CallTimeout,
@@ -41,15 +34,11 @@ from trio_mcp.transports.claims import claimed
 from trio_mcp.transports.memory import serve_in_memory
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, ending_of, open_process
 from trio_mcp.wire.errors import McpError
-from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import METHODS
-from trio_mcp.wire.payloads import LoggingLevel
 from trio_mcp.wire.revisions import Era
 
 if TYPE_CHECKING:
-    from trio_mcp.client.extension import ClientExtensions
     from trio_mcp.client.http.endpoint import Endpoint
-    from trio_mcp.registry.middleware import Middleware
 
 Target = Sequence[str | Path] | str | Registry | trio.abc.Stream
 
@@ -129,66 +118,37 @@ def _is_url(text: str) -> bool:
     return text.lower().startswith(("http://", "https://"))
 
 
-@frozen(kw_only=True)
-class ConnectOptions:
-    """The options of `connect`, as every transport needs them."""
+async def _introduced(
+    session: ClientSession, era: Era | None = None, limit: TimeLimit | None = None
+) -> Client:
+    """Negotiate, list the tools, and return the client, within the limit."""
+    options = session.options
+    client = Client(session)
+    with (limit or TimeLimit.after(options.connect_timeout)).scope() as scope:
+        await session.negotiate(era or options.era)
+        if options.extensions is not None:
+            options.extensions.agree(client, session)
+        if "tools" not in client.capabilities:
+            options.tools.update({})
+        elif options.list_tools:
+            await _load_tools(client)
+        # In the `_meta` of modern requests it does no harm, even if the server does not log.
+        logs = client.era == "modern" or "logging" in client.capabilities
+        if options.log_level is not None and logs:
+            await client.set_log_level(options.log_level)
+        options.states.move(Connected())
+    if scope.cancelled_caught:
+        what, setting = _what_took_so_long(session), "connect(connect_timeout=...)"
+        raise CallTimeout(what, options.connect_timeout, session.stderr(), setting)
+    return client
 
-    identity: ClientIdentity
-    states: StateLog
-    inbound: InboundHandler
-    era: Era | None
-    connect_timeout: float
-    tools: ToolTable
-    list_tools: bool
-    request_timeout: float
-    max_timeout: float
-    limits: Limits
-    log_level: LoggingLevel | None
-    extensions: ClientExtensions | None = None
-    middleware: Sequence[Middleware] = ()
 
-    def session(self, transport: ClientTransport) -> ClientSession:
-        return ClientSession(
-            transport,
-            self.identity,
-            self.inbound,
-            self.states,
-            request_timeout=self.request_timeout,
-            max_timeout=self.max_timeout,
-            limits=self.limits,
-            middleware=self.middleware,
-            describe=self.tools.describe,
-        )
-
-    async def run(
-        self, session: ClientSession, era: Era | None = None, limit: TimeLimit | None = None
-    ) -> Client:
-        """Negotiate, list the tools, and return the client, within the limit."""
-        client = Client(session, self.tools)
-        with (limit or TimeLimit.after(self.connect_timeout)).scope() as scope:
-            await session.negotiate(era or self.era)
-            if self.extensions is not None:
-                self.extensions.agree(client, session)
-            if "tools" not in client.capabilities:
-                self.tools.update({})
-            elif self.list_tools:
-                await self._load_tools(client)
-            # In the `_meta` of modern requests it does no harm, even if the server does not log.
-            logs = client.era == "modern" or "logging" in client.capabilities
-            if self.log_level is not None and logs:
-                await client.set_log_level(self.log_level)
-            self.states.move(Connected())
-        if scope.cancelled_caught:
-            what, setting = _what_took_so_long(session), "connect(connect_timeout=...)"
-            raise CallTimeout(what, self.connect_timeout, session.stderr(), setting)
-        return client
-
-    async def _load_tools(self, client: Client) -> None:
-        try:
-            await client.refresh_tools(fresh=False)
-        except McpError as error:
-            why = f"the server does not list its tools (list_tools=False does without): {error}"
-            raise ProtocolError(why) from None
+async def _load_tools(client: Client) -> None:
+    try:
+        await client.refresh_tools(fresh=False)
+    except McpError as error:
+        why = f"the server does not list its tools (list_tools=False does without): {error}"
+        raise ProtocolError(why) from None
 
 
 @asynccontextmanager
@@ -215,9 +175,9 @@ async def _over_http(url: str, http: HttpOptions, options: ConnectOptions) -> As
         methods = METHODS if options.extensions is None else options.extensions.methods
         way = open_http(endpoint, http, options.inbound, options.limits, methods)
         async with way as transport:
-            session = options.session(transport)
+            session = ClientSession(transport, options)
             try:
-                client = await options.run(session, limit=limit)
+                client = await _introduced(session, limit=limit)
             except ClientError as error:
                 if not transport.may_be_http_sse:
                     raise
@@ -303,7 +263,7 @@ async def _connected(
     limit: TimeLimit | None = None,
 ) -> AsyncIterator[Client]:
     """Run a connection beside the block, connect the client, and end both with the block."""
-    session = options.session(StreamTransport(connection))
+    session = ClientSession(StreamTransport(connection), options)
     session.stderr = stderr
 
     async def run() -> None:
@@ -316,15 +276,15 @@ async def _connected(
 
     async with background_task(run):
         try:
-            yield await options.run(session, era, limit)
+            yield await _introduced(session, era, limit)
         finally:
             session.close(None)
 
 
 def _what_took_so_long(session: ClientSession) -> str:
-    if not session.lines.stray:
+    if not session.inbound.lines.stray:
         return "connecting"
-    noise = f"{session.lines.stray[0]!r:.80}"
+    noise = f"{session.inbound.lines.stray[0]!r:.80}"
     return f"connecting (the server wrote lines that are no messages, such as {noise})"
 
 

@@ -8,12 +8,13 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
-from attrs import Factory, define, evolve, field
+from attrs import Factory, define, evolve, field, frozen
 
 from trio_mcp.background import run_all
 from trio_mcp.client.negotiation import ClientIdentity, Negotiated, negotiate
 from trio_mcp.client.notifications import ProgressCallback, check_plain
 from trio_mcp.client.state import Disconnected, StateLog
+from trio_mcp.client.tools import ToolTable
 from trio_mcp.client.transport import ClientTransport, InboundHandler, Params
 from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolError
 from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed
@@ -28,6 +29,7 @@ from trio_mcp.wire.questions import Root
 from trio_mcp.wire.revisions import META_LOG_LEVEL, Era
 
 if TYPE_CHECKING:  # few clients have any
+    from trio_mcp.client.extension import ClientExtensions
     from trio_mcp.registry.middleware import McpRequest, Middleware
 
 _MOST_ROUNDS: Final = 10
@@ -40,6 +42,25 @@ Finish = Callable[["ClientRequest", dict[str, Json], TimeLimit], Awaitable[dict[
 
 def _block_was_left() -> ClientError:
     return NotConnected("the block of connect() was left, and the connection ended with it")
+
+
+@frozen(kw_only=True)
+class ConnectOptions:
+    """The options of `connect`, as every transport needs them."""
+
+    identity: ClientIdentity
+    states: StateLog
+    inbound: InboundHandler
+    era: Era | None = None
+    connect_timeout: float = 30.0
+    tools: ToolTable
+    list_tools: bool = True
+    request_timeout: float = 30.0
+    max_timeout: float = 120.0
+    limits: Limits = field(factory=Limits)
+    log_level: LoggingLevel | None = None
+    extensions: ClientExtensions | None = None
+    middleware: Sequence[Middleware] = ()
 
 
 @define(kw_only=True)  # not frozen, which would take twice the time to make
@@ -75,33 +96,17 @@ class ClientRequest:
 class ClientSession:
     """Requests to a server, from the handshake to the end of the connection."""
 
-    def __init__(
-        self,
-        transport: ClientTransport,
-        identity: ClientIdentity,
-        inbound: InboundHandler,
-        states: StateLog,
-        *,
-        request_timeout: float,
-        max_timeout: float,
-        limits: Limits,
-        middleware: Sequence[Middleware] = (),
-        describe: Callable[[McpRequest], Any] | None = None,
-    ) -> None:
-        self._identity = identity
-        self._inbound = inbound
+    def __init__(self, transport: ClientTransport, options: ConnectOptions) -> None:
         self._negotiated: Negotiated | None = None
         self._meta: dict[str, Json] | None = None
         self._failure: Callable[[], ClientError] = _block_was_left
         self.transport: Final = transport
-        self.notifications: Final = inbound.notifications
-        self.lines: Final = inbound.lines
-        self.limits: Final = limits
-        self.request_timeout: Final = request_timeout
-        self._max_timeout = max_timeout
-        self._middleware = middleware
-        self._describe = describe
-        self.states: Final = states
+        self.options: Final = options
+        self.inbound: Final = options.inbound
+        self.notifications: Final = options.inbound.notifications
+        self.limits: Final = options.limits
+        self.request_timeout: Final = options.request_timeout
+        self._middleware = options.middleware
         self.now: Final = trio.lowlevel.current_clock().current_time
         """Tells the time, at a third of what `trio.current_time` takes."""
         self.closed: Final = trio.Event()
@@ -137,19 +142,20 @@ class ClientSession:
             ProtocolError: There is no revision that both speak, or the server speaks none.
             ClientError: As for `send`.
         """
+        identity = self.options.identity
         try:
-            self._negotiated = await negotiate(self.transport, self._identity, era)
+            self._negotiated = await negotiate(self.transport, identity, era)
         except ConnectionEnded:
             await self.closed.wait()  # until it is known how the connection ended
             raise self.failure() from None
         revision = self._negotiated.revision
-        if self._identity.extensions:
+        if identity.extensions:
             from trio_mcp.wire.extensions import shared
 
-            ours = self._identity.extensions_in(revision)
+            ours = identity.extensions_in(revision)
             self.shared_extensions = shared(ours, self._negotiated.capabilities)
         if revision.modern:
-            self._meta = self._identity.meta(revision, self.shared_extensions)
+            self._meta = identity.meta(revision, self.shared_extensions)
 
     def close(self, failure: Callable[[], ClientError] | None) -> None:
         """End the session: by itself (then `failure` tells how) or by leaving the block."""
@@ -159,8 +165,8 @@ class ClientSession:
         # set before any of them is woken.
         if failure is not None:
             self._failure = failure
-            self.states.move(Disconnected(failure()))
-            self.lines.end()
+            self.options.states.move(Disconnected(failure()))
+            self.inbound.lines.end()
         self.notifications.cache.close()
         self.closed.set()
 
@@ -187,11 +193,14 @@ class ClientSession:
             check_request(given, request.method)
             return self._send(evolve(request, params=given.params, id=next(ids, None)))
 
-        asked = McpRequest(method=request.method, params=request.params)
-        if self._describe is not None:
-            cache = self.notifications.cache
-            resource_version: Callable[[], int] = partial(getattr, cache, "changes")
-            asked = evolve(asked, describe=self._describe, resource_version=resource_version)
+        cache = self.notifications.cache
+        resource_version: Callable[[], int] = partial(getattr, cache, "changes")
+        asked = McpRequest(
+            method=request.method,
+            params=request.params,
+            describe=self.options.tools.describe,
+            resource_version=resource_version,
+        )
         result: Any = await chained(self._middleware, proceed)(asked)
         if not isinstance(result, dict):
             raise TypeError(
@@ -237,7 +246,13 @@ class ClientSession:
     async def exchange(self, request: ClientRequest) -> dict[str, Json]:
         """Send a request and return its result unchanged, be it a question or an extension's.
 
-        Raises, and behaves when it is cancelled, as `exchange` in `passing.py`.
+        `_meta` fields that the parameters have take the place of the client's own.
+
+        Raises:
+            McpError: The server answered with an error.
+            ClientError: As for `Client.request`.
+
+        If cancelled, it tells the server to stop, and ignores a late answer.
         """
         timeout = self.request_timeout if request.timeout is None else request.timeout
         limit = TimeLimit() if timeout == inf else TimeLimit.after(timeout)
@@ -288,7 +303,7 @@ class ClientSession:
             return callback
         started = trio.current_time()
         timeout = limit.deadline - started
-        latest = max(limit.deadline, started + self._max_timeout) - limit.stood_still
+        latest = max(limit.deadline, started + self.options.max_timeout) - limit.stood_still
 
         def restart(progress: float, total: float | None, message: str | None) -> None:
             now = trio.current_time()
@@ -353,7 +368,7 @@ class ClientSession:
             match question:
                 case {"method": str(method)}:
                     params = question.get("params") or {}
-                    answers[key] = await self._inbound.handlers.answer(method, params)
+                    answers[key] = await self.inbound.handlers.answer(method, params)
                 case _:
                     raise ProtocolError("a question in inputRequests has no method")
 
@@ -377,9 +392,9 @@ class ClientSession:
         await self.transport.notify(method, params or None)
 
     async def set_roots(self, roots: Sequence[str | Root]) -> None:
-        if self._inbound.handlers.roots is None:
+        if self.inbound.handlers.roots is None:
             raise ValueError("no roots have been declared: connect with Handlers(roots=[])")
-        self._inbound.handlers = evolve(self._inbound.handlers, roots=roots)
+        self.inbound.handlers = evolve(self.inbound.handlers, roots=roots)
         if not self.negotiated.revision.modern:  # a modern server asks each time
             await self.notify("notifications/roots/list_changed", {})
 

@@ -22,9 +22,9 @@ import trio
 from attrs import define, field
 
 from trio_mcp.background import run_all
-from trio_mcp.client.client import Client
+from trio_mcp.client.client import Client, session_of
 from trio_mcp.client.contents import is_not_found
-from trio_mcp.client.passing import exchange, exchange_as_it_is
+from trio_mcp.client.session import ClientRequest
 from trio_mcp.compose.callers import CallerConnection, CallerConnections, CallerKey
 from trio_mcp.compose.calls import Ask, OpenCall, OpenCalls, ProxiedHandlers
 from trio_mcp.compose.relay import Relay
@@ -144,7 +144,7 @@ class Upstream:
 
     async def _passed_on(self, client: Client, params: Params) -> Params:
         try:
-            return await exchange_as_it_is(client, CALL_TOOL.name, params)
+            return await session_of(client).transmit(CALL_TOOL.name, params)
         except ClientError as error:
             self.main.note_failure(error)
             raise self._told(error) from None
@@ -259,13 +259,11 @@ class Upstream:
         call = OpenCall(_owner_of(context, relay), relay, ask)
         calls.calls[call] = None
         try:
-            result = await exchange(
-                client,
-                method,
-                params,
-                timeout=inf,
-                on_progress=relay.progress if "progressToken" in meta else None,
+            on_progress = relay.progress if "progressToken" in meta else None
+            request = ClientRequest(
+                method=method, params=params, timeout=inf, on_progress=on_progress
             )
+            result = await session_of(client).exchange(request)
         finally:
             del calls.calls[call]
         await relay.drained()
@@ -324,7 +322,8 @@ class Upstream:
             ToolError: It is not there, or was lost meanwhile.
         """
         try:
-            return await exchange(await self.main.client(), method, params)
+            client = await self.main.client()
+            return await session_of(client).exchange(ClientRequest(method=method, params=params))
         except ClientError as error:
             self.main.note_failure(error)
             raise self._told(error) from None
