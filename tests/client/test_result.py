@@ -27,7 +27,7 @@ LONG: list[Any] = [
 @pytest.mark.requirement("E4")
 @pytest.mark.parametrize("wire", SHORT + LONG)
 def test_the_short_way_and_the_long_way_lead_to_the_same_result(wire: Any) -> None:
-    with patch.object(result, "_plain_texts", return_value=None):
+    with patch.object(result, "plain_result", return_value=None):
         long_way = call_result(wire, 0.5)
     with patch.object(result, "from_wire", side_effect=result.from_wire) as from_wire:
         assert call_result(wire, 0.5) == long_way

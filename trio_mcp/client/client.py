@@ -16,11 +16,10 @@ from trio_mcp.client.contents import (
     ReadResult,
     is_not_found,
     payload,
-    payloads,
     read_result,
 )
 from trio_mcp.client.notifications import ProgressCallback
-from trio_mcp.client.result import CallResult, call_result, convert_result, short_result
+from trio_mcp.client.result import CallResult, call_result, convert_result, plain_result
 from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.client.state import ClientState, Connecting
 from trio_mcp.client.subscription import subscription
@@ -261,7 +260,7 @@ class Client:
 
     async def _payloads(self, method: str, key: str, kind: type[T], fresh: bool) -> list[T]:
         listed = await self.list_all(method, key, fresh=fresh)
-        return await offload(partial(payloads, kind, method), listed)
+        return await offload(lambda items: [payload(kind, method, item) for item in items], listed)
 
     async def _kept_or_asked(
         self, method: str, params: dict[str, Json], *, fresh: bool, **options: Any
@@ -311,12 +310,7 @@ class Client:
         Raises:
             ClientError: As for `request`.
         """
-        await self._take_tools(await self.list_all("tools/list", "tools", fresh=fresh))
-
-    async def _take_tools(self, listed: Sequence[Json]) -> None:
-        found = await self._tools.made_of(listed)
-        details = {tool.mcp_name: tool.details for tool in found.values()}
-        self._tools.update(found, await self._session.transport.learn_tools(details))
+        await self._session.take_tools(await self.list_all("tools/list", "tools", fresh=fresh))
 
     @overload
     async def call_tool(
@@ -412,7 +406,7 @@ class Client:
             wire = await self._session.send(evolve(request, timeout=left))
         try:
             duration = self._session.now() - started
-            result = short_result(wire, duration)
+            result = plain_result(wire, duration)
             if result is None:
                 result = await offload(call_result, wire, duration)
         except ValueError as error:
@@ -604,8 +598,3 @@ class Client:
 def session_of(client: Client) -> ClientSession:
     """Return the session below a client. It is not public."""
     return client._session
-
-
-async def take_tools(client: Client, listed: Sequence[Json]) -> None:
-    """Replace the tools of a client by those that the server lists."""
-    await client._take_tools(listed)

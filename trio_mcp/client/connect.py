@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 from attrs import evolve
@@ -213,12 +213,14 @@ def connect(
     identity = ClientIdentity(
         info=client_info, capabilities=handlers.capabilities, required_revision=required_revision
     )
-    added = None
+    added: Any = None
+    of_extensions: Any = {}
     if extensions:
         from trio_mcp.client.extension import ClientExtensions
 
         added = ClientExtensions(extensions)
         identity = evolve(identity, extensions=added.by_era, one_sided=added.one_sided)
+        of_extensions = {"methods": added.methods, "agree": added.agree}
     if middleware:
         from trio_mcp.registry.middleware import middleware_of, opened_around
 
@@ -240,8 +242,8 @@ def connect(
         max_timeout=max_timeout,
         limits=limits,
         log_level=log_level,
-        extensions=added,
         middleware=middleware,
+        **of_extensions,
     )
     way = open_target(target, options, process_options, http)
     if added is not None:

@@ -67,11 +67,13 @@ def read_result(wire: dict[str, Json]) -> ReadResult:
     Raises:
         ProtocolError: It is none.
     """
-    contents = [_piece(piece) for piece in _items(wire, "contents")]
+    pieces = wire.get("contents")
+    if not isinstance(pieces, list):
+        raise ProtocolError("the server's result has no contents")
     ttl = wire.get("ttlMs", 0)
     scope = wire.get("cacheScope")
     return ReadResult(
-        contents,
+        [_piece(piece) for piece in pieces],
         ttl=max(ttl, 0) / 1000 if isinstance(ttl, int | float) else 0.0,
         cache_scope=scope if scope == "public" else "private",
         meta=wire.get("_meta"),
@@ -93,11 +95,8 @@ def is_not_found(error: McpError, uri: str) -> bool:
     if error.code == RESOURCE_NOT_FOUND:
         return True
     about = error.data.get("uri") if isinstance(error.data, dict) else None
-    return error.code == INVALID_PARAMS and isinstance(about, str) and _is_beginning(about, uri)
-
-
-def _is_beginning(about: str, uri: str) -> bool:
-    return about != "" and uri.startswith(about)
+    is_named = isinstance(about, str) and about != "" and uri.startswith(about)
+    return error.code == INVALID_PARAMS and is_named
 
 
 def payload(kind: type[T], method: str, wire: Json) -> T:
@@ -110,19 +109,3 @@ def payload(kind: type[T], method: str, wire: Json) -> T:
         return from_wire(wire, kind)
     except ValueError as error:
         raise ProtocolError(f"the result of {method} is not MCP: {error}") from None
-
-
-def payloads(kind: type[T], method: str, wire: list[Json]) -> list[T]:
-    """Convert the items of a list to their class.
-
-    Raises:
-        ProtocolError: One of them does not fit.
-    """
-    return [payload(kind, method, item) for item in wire]
-
-
-def _items(wire: dict[str, Json], key: str) -> list[Json]:
-    found = wire.get(key)
-    if not isinstance(found, list):
-        raise ProtocolError(f"the server's result has no {key}")
-    return found

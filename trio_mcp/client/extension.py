@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from attrs import field, frozen
 
@@ -211,14 +211,13 @@ class ClientExtensions:
     @property
     def by_era(self) -> dict[Era, dict[str, Json]]:
         """The settings to declare, in each era."""
-        eras: tuple[Era, ...] = ("modern", "legacy")
-        return {era: self._declared_in(era) for era in eras}
-
-    def _declared_in(self, era: Era) -> dict[str, Json]:
         return {
-            name: settings
-            for name, settings in self.settings.items()
-            if self._all[name].era in (None, era)
+            era: {
+                name: settings
+                for name, settings in self.settings.items()
+                if self._all[name].era in (None, era)
+            }
+            for era in get_args(Era)
         }
 
     @property
@@ -239,7 +238,7 @@ class ClientExtensions:
         }
         for name in shared:
             extension = self._all[name]
-            session.notifications.added.update(self._taken[name])
+            session.notifications.callbacks.update(self._taken[name])
             for kind, methods in extension.result_types.items():
                 finish = partial(_finish, extension, client, session)
                 session.finishers[kind] = (frozenset(methods), finish)

@@ -140,53 +140,47 @@ async def negotiate(
     if era == "legacy":
         return await _initialize(transport, identity)
     if not transport.always_responds:
-        return await _Race(transport, identity).run()
+        return await _race(transport, identity)
     try:
         return await _discover(transport, identity)
     except _NotModern:
         return await _initialize(transport, identity)
 
 
-class _Race:
-    """Runs the probe and, a little later, the handshake; the first good answer wins."""
+async def _race(transport: ClientTransport, identity: ClientIdentity) -> Negotiated:
+    """Run the probe and, a little later, the handshake; the first good answer wins."""
+    probe_failed = trio.Event()
+    good: list[Negotiated] = []
+    errors: list[Exception] = []
 
-    def __init__(self, transport: ClientTransport, identity: ClientIdentity) -> None:
-        self._transport = transport
-        self._identity = identity
-        self._probe_failed = trio.Event()
-        self._negotiated: Negotiated | None = None
-        self._errors: list[Exception] = []
-
-    async def run(self) -> Negotiated:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._probe, nursery.cancel_scope)
-            nursery.start_soon(self._handshake, nursery.cancel_scope)
-        if self._negotiated is None:
-            raise self._errors[-1]
-        return self._negotiated
-
-    async def _probe(self, done: trio.CancelScope) -> None:
+    async def probe() -> None:
         try:
-            self._negotiated = await _discover(self._transport, self._identity)
-            done.cancel()
+            good.insert(0, await _discover(transport, identity))
         except _NotModern:
-            self._probe_failed.set()
+            probe_failed.set()
+            return
         except Exception as error:
-            self._errors.append(error)
-            done.cancel()
+            errors.append(error)
+        nursery.cancel_scope.cancel()
 
-    async def _handshake(self, done: trio.CancelScope) -> None:
+    async def handshake() -> None:
         with trio.move_on_after(PROBE_TIMEOUT):
-            await self._probe_failed.wait()
+            await probe_failed.wait()
         try:
-            negotiated = await _initialize(self._transport, self._identity)
+            good.append(await _initialize(transport, identity))
             await trio.lowlevel.cancel_shielded_checkpoint()  # if both answer at once, modern wins
-            self._negotiated = self._negotiated or negotiated
         except Exception as error:
-            self._errors.append(error)
-            if not self._probe_failed.is_set():  # a modern server may still speak up
+            errors.append(error)
+            if not probe_failed.is_set():  # a modern server may still speak up
                 return
-        done.cancel()
+        nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(probe)
+        nursery.start_soon(handshake)
+    if not good:
+        raise errors[-1]
+    return good[0]
 
 
 class _NotModern(ProtocolError):

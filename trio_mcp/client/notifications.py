@@ -48,13 +48,16 @@ class Notifications:
     def __init__(self, on_log: LogCallback | None, cache: ConnectionCache) -> None:
         check_plain("on_log", on_log)
         self._on_log = on_log
-        self._progress: dict[Json, ProgressCallback] = {}
+        self._progress: Final[dict[Json, ProgressCallback]] = {}
         self._tokens = itertools.count()
         self.cache: Final = cache
         self.subscriptions: Final = Subscriptions(cache.forget)
         """Those that are open; see `Client.subscribe`."""
-        self.added: Final[dict[str, Callable[[dict[str, Json]], object]]] = {}
-        """By method, who takes the notifications of extensions."""
+        self.callbacks: Final[dict[str, Callable[[dict[str, Json]], object]]] = {
+            "notifications/progress": self._take_progress,
+            "notifications/message": self._take_log,
+        }
+        """By method, what takes the parameters; extensions add theirs."""
 
     @contextmanager
     def progress_to(self, callback: ProgressCallback) -> Iterator[Json]:
@@ -67,16 +70,12 @@ class Notifications:
             del self._progress[token]
 
     def take(self, notification: Notification) -> None:
-        method = notification.method
-        known, added = _CALLBACKS.get(method), self.added.get(method)
-        if known is None and added is None:
+        callback = self.callbacks.get(notification.method)
+        if callback is None:
             self.subscriptions.take(notification)
             return
         try:
-            if known is not None:
-                known(self, notification.params)
-            elif added is not None:
-                added(notification.params)
+            callback(notification.params)
         except Exception:  # a callback's mistake must not end the connection
             logger.exception("The callback for %s failed", notification.method)
 
@@ -91,12 +90,6 @@ class Notifications:
         level: Any = params.get("level")
         if self._on_log is not None and level in LOGGING_LEVELS:
             self._on_log(level, params.get("data"), params.get("logger"))
-
-
-_CALLBACKS: Final[dict[str, Callable[[Notifications, dict[str, Json]], None]]] = {
-    "notifications/progress": Notifications._take_progress,
-    "notifications/message": Notifications._take_log,
-}
 
 
 class RawLines:

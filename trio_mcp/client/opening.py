@@ -34,7 +34,6 @@ from trio_mcp.transports.claims import claimed
 from trio_mcp.transports.memory import serve_in_memory
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, ending_of, open_process
 from trio_mcp.wire.errors import McpError
-from trio_mcp.wire.methods import METHODS
 from trio_mcp.wire.revisions import Era
 
 if TYPE_CHECKING:
@@ -126,8 +125,7 @@ async def _introduced(
     client = Client(session)
     with (limit or TimeLimit.after(options.connect_timeout)).scope() as scope:
         await session.negotiate(era or options.era)
-        if options.extensions is not None:
-            options.extensions.agree(client, session)
+        options.agree(client, session)
         if "tools" not in client.capabilities:
             options.tools.update({})
         elif options.list_tools:
@@ -172,8 +170,7 @@ async def _over_http(url: str, http: HttpOptions, options: ConnectOptions) -> As
 
     async with Endpoint(url, http).opened() as endpoint:
         limit = TimeLimit.after(options.connect_timeout)
-        methods = METHODS if options.extensions is None else options.extensions.methods
-        way = open_http(endpoint, http, options.inbound, options.limits, methods)
+        way = open_http(endpoint, http, options.inbound, options.limits, options.methods)
         async with way as transport:
             session = ClientSession(transport, options)
             try:

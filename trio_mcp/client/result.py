@@ -128,7 +128,7 @@ def call_result(wire: dict[str, Json], duration: float) -> CallResult:
     Raises:
         ValueError: It is no result of a tool call.
     """
-    plain = _plain_result(wire, duration, inf)
+    plain = plain_result(wire, duration, inf)
     if plain is not None:
         return plain
     payload = from_wire(wire, CallToolResult)
@@ -145,34 +145,17 @@ def call_result(wire: dict[str, Json], duration: float) -> CallResult:
     )
 
 
-def short_result(wire: dict[str, Json], duration: float) -> CallResult | None:
-    """Convert a result of a few plain texts, as most are; return `None` for any other."""
-    return _plain_result(wire, duration, _FEW)
-
-
-def _plain_result(wire: dict[str, Json], duration: float, most: float) -> CallResult | None:
-    texts = _plain_texts(wire, most)
-    if texts is None:
-        return None
-    return CallResult(
-        content=texts,
-        structured_content=wire.get("structuredContent"),
-        duration=duration,
-        meta=wire.get("_meta"),
-    )
-
-
 _NO_META: Final[dict[str, Json]] = {}
 
 
-def _plain_texts(wire: dict[str, Json], most: float) -> list[Any] | None:
-    """Convert the content of a success that is plain text blocks only."""
-    blocks = wire.get("content")
+def plain_result(wire: dict[str, Json], duration: float, most: float = _FEW) -> CallResult | None:
+    """Convert a success that is a few plain texts, as most are; return `None` for any other."""
+    blocks, meta = wire.get("content"), wire.get("_meta", _NO_META)
     if wire.get("isError", False) is not False or type(blocks) is not list or len(blocks) > most:
         return None
-    if type(wire.get("_meta", _NO_META)) is not dict:
+    if type(meta) is not dict:
         return None
-    texts = []
+    texts: list[Any] = []
     for block in blocks:
         if type(block) is not dict or len(block) != 2 or block.get("type") != "text":
             return None
@@ -180,4 +163,9 @@ def _plain_texts(wire: dict[str, Json], most: float) -> list[Any] | None:
         if type(text) is not str:
             return None
         texts.append(TextContent(text))
-    return texts
+    return CallResult(
+        content=texts,
+        structured_content=wire.get("structuredContent"),
+        duration=duration,
+        meta=None if meta is _NO_META else meta,
+    )

@@ -23,13 +23,12 @@ from trio_mcp.registry.entrances import check_trio
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Id, Json, json_type
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.methods import CALL_TOOL
+from trio_mcp.wire.methods import CALL_TOOL, METHODS, Method
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.questions import Root
 from trio_mcp.wire.revisions import META_LOG_LEVEL, Era
 
 if TYPE_CHECKING:  # few clients have any
-    from trio_mcp.client.extension import ClientExtensions
     from trio_mcp.registry.middleware import McpRequest, Middleware
 
 _MOST_ROUNDS: Final = 10
@@ -59,7 +58,10 @@ class ConnectOptions:
     max_timeout: float = 120.0
     limits: Limits = field(factory=Limits)
     log_level: LoggingLevel | None = None
-    extensions: ClientExtensions | None = None
+    methods: Mapping[str, Method] = METHODS
+    """All methods that there are, those of extensions among them."""
+    agree: Callable[[Any, ClientSession], object] = lambda client, session: None
+    """Enables the extensions that the server has, too."""
     middleware: Sequence[Middleware] = ()
 
 
@@ -99,7 +101,8 @@ class ClientSession:
     def __init__(self, transport: ClientTransport, options: ConnectOptions) -> None:
         self._negotiated: Negotiated | None = None
         self._meta: dict[str, Json] | None = None
-        self._failure: Callable[[], ClientError] = _block_was_left
+        self.failure: Callable[[], ClientError] = _block_was_left
+        """Makes the error for who uses the session after its end."""
         self.transport: Final = transport
         self.options: Final = options
         self.inbound: Final = options.inbound
@@ -164,14 +167,11 @@ class ClientSession:
         # Tasks that wait for `closed` read the failure, and listeners read the last state: both are
         # set before any of them is woken.
         if failure is not None:
-            self._failure = failure
+            self.failure = failure
             self.options.states.move(Disconnected(failure()))
             self.inbound.lines.end()
         self.notifications.cache.close()
         self.closed.set()
-
-    def failure(self) -> ClientError:
-        return self._failure()
 
     # -- requests -------------------------------------------------------------------------
 
@@ -335,6 +335,13 @@ class ClientSession:
         if not isinstance(result, dict):
             raise ProtocolError(f"{method}: the server's result is no object")
         return result
+
+    async def take_tools(self, listed: Sequence[Json]) -> None:
+        """Replace the tools by those that the server lists."""
+        tools = self.options.tools
+        found = await tools.made_of(listed)
+        details = {tool.mcp_name: tool.details for tool in found.values()}
+        tools.update(found, await self.transport.learn_tools(details))
 
     # -- what a modern server asks --------------------------------------------------------
 

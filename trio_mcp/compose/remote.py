@@ -12,7 +12,7 @@ import trio
 from attrs import evolve, field, fields, frozen
 
 from trio_mcp.background import background_nursery
-from trio_mcp.client.client import Client, take_tools
+from trio_mcp.client.client import Client, session_of
 from trio_mcp.client.connect import ClientConnection, check_limits, connect
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.negotiation import era_of
@@ -318,7 +318,7 @@ class Remote(Provider):
             logger.warning(told, self.name, len(listed), table, self._bounds.max_items)
             listed = listed[: self._bounds.max_items]
         if kind is TOOL:
-            await take_tools(client, listed)
+            await session_of(client).take_tools(listed)
         if kind is PROMPT:  # what was there before must not be kept for ever
             self._real_names = {}
         found, refused = await offload(partial(self._items, kind), listed)

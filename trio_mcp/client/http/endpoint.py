@@ -57,12 +57,7 @@ class Endpoint:
     def __init__(self, url: str, options: HttpOptions) -> None:
         self._http = _httpx2()
         self._options = options
-        self._url, self._origin = parse_url(url)
-        try:
-            self._http.URL(url)
-        except self._http.InvalidURL:
-            raise ValueError(_NO_URL) from None
-        self.where: Final = "{}://{}:{}".format(*self._origin)
+        self._url, self.where = self._parsed(url)
         """Where that is, for messages."""
         self._headers: dict[str, str] = {"User-Agent": "trio-mcp", "Accept-Encoding": "identity"}
         credentials = _credentials(self._url)
@@ -84,23 +79,27 @@ class Endpoint:
             ProtocolError: It is none, or leads to another server.
         """
         try:
-            url, origin = self._joined(self._url, reference)
-        except (ValueError, self._http.InvalidURL):
+            url, where = self._joined(self._url, reference)
+        except ValueError:
             raise ProtocolError(f"{self.where} names an endpoint that is no URL") from None
-        if origin != self._origin:
-            there = "{}://{}:{}".format(*origin)
-            raise ProtocolError(f"{self.where} names an endpoint of another server, {there}")
+        if where != self.where:
+            raise ProtocolError(f"{self.where} names an endpoint of another server, {where}")
         other = copy(self)
         other._url = url
         return other
 
-    def _joined(
-        self, base: SplitResult, reference: str
-    ) -> tuple[SplitResult, tuple[str, str, int]]:
-        url, origin = parse_url(urljoin(base.geturl(), reference))
-        url = url._replace(netloc=base.netloc, fragment="")
-        self._http.URL(url.geturl())
-        return url, origin
+    def _joined(self, base: SplitResult, reference: str) -> tuple[SplitResult, str]:
+        url, where = self._parsed(urljoin(base.geturl(), reference))
+        return url._replace(netloc=base.netloc, fragment=""), where
+
+    def _parsed(self, url: str) -> tuple[SplitResult, str]:
+        """Parse a URL, and say where it leads (`parse_url`), if httpx2 takes it, too."""
+        parts, origin = parse_url(url)
+        try:
+            self._http.URL(url)
+        except self._http.InvalidURL:
+            raise ValueError(_NO_URL) from None
+        return parts, "{}://{}:{}".format(*origin)
 
     @property
     def place(self) -> str:
@@ -128,9 +127,7 @@ class Endpoint:
             return options.client_factory()
         verify = options.verify
         if verify is True and self._url.scheme == "http":
-            verify = ssl.SSLContext(
-                ssl.PROTOCOL_TLS_CLIENT
-            )  # trusts no certificate, and is quickly made
+            verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts none, and is quickly made
         elif verify is True:
             verify = trusted(trust_env=options.trust_env)
         most = options.max_connections
@@ -180,12 +177,11 @@ class Endpoint:
         """Return the URL to follow, if it is the same server's and the method stays the same."""
         refused = f"{self.where} redirects ({reply.status})"
         try:
-            new, origin = self._joined(url, reply.header("location") or "")
-        except (ValueError, self._http.InvalidURL):
+            new, where = self._joined(url, reply.header("location") or "")
+        except ValueError:
             raise HttpError(reply.status, f"{refused} to no URL") from None
-        if origin != self._origin:
-            there = "{}://{}:{}".format(*origin)
-            why = f"{refused} to {there}, where it is not followed; connect to that if you trust it"
+        if where != self.where:
+            why = f"{refused} to {where}, where it is not followed; connect to that if you trust it"
             raise HttpError(reply.status, why)
         if reply.status not in _KEEPS_METHOD:
             why = f"{refused} to {new.path:.80}, which is not followed; connect to that URL"

@@ -55,9 +55,15 @@ class _NoEndpoint(ClientError):
 
 
 class SseStream(trio.abc.Stream):
-    """The messages of an HTTP+SSE session as a stream of lines. Made by `open_sse`."""
+    """The messages of an HTTP+SSE session as a stream of lines. Made by `open_sse`.
+
+    Raises:
+        ClientError: The reply to the GET is not that of an HTTP+SSE server.
+    """
 
     def __init__(self, endpoint: Endpoint, reply: Reply, most: int) -> None:
+        if reply.media_type != EVENTS:
+            raise _NoEndpoint("it gives no stream of events")
         self._endpoint = endpoint
         self._reply = reply
         self._most = most
@@ -190,7 +196,10 @@ async def open_sse(
             enough = TimeLimit.after(options.connect_timeout)
             with limit.scope() as connecting, enough.scope() as opening:
                 reply = await stack.enter_async_context(endpoint.exchange("GET", _GET_HEADERS))
-                stream = await _opened(endpoint, reply, most)
+                if not reply.is_success:
+                    raise await refusal(endpoint, reply, id=None, in_session=False)
+                stream = SseStream(endpoint, reply, most)
+                await stream.open()
         except _SAY_MORE:
             raise
         except (ClientError, McpError):
@@ -198,16 +207,6 @@ async def open_sse(
         if connecting.cancelled_caught or opening.cancelled_caught:
             raise refused
         yield stream
-
-
-async def _opened(endpoint: Endpoint, reply: Reply, most: int) -> SseStream:
-    if not reply.is_success:
-        raise await refusal(endpoint, reply, id=None, in_session=False)
-    if reply.media_type != EVENTS:
-        raise _NoEndpoint("it gives no stream of events")
-    stream = SseStream(endpoint, reply, most)
-    await stream.open()
-    return stream
 
 
 def fail_unsent(requests: OpenRequests, line: bytes, error: Exception) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import trio
@@ -13,6 +13,7 @@ from trio_mcp.client.http.endpoint import Endpoint, Reply
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.http.refusals import refusal
 from trio_mcp.errors import CannotReach, ConnectionLost, HttpError, ProtocolError
+from trio_mcp.peer.outbound import OutgoingRequest
 from trio_mcp.wire.bucket import TokenBucket
 from trio_mcp.wire.headers import LAST_EVENT_HEADER, SESSION_HEADER, VERSION_HEADER
 from trio_mcp.wire.jsonrpc import Json
@@ -24,6 +25,8 @@ _EVENT_ID: Final = re.compile(rb"[!-~\x80-\xff](?:[ -~\x80-\xff]{0,4094}[!-~\x80
 _LONGEST_DELAY: Final = 30.0
 _MOST_RETURNS: Final = 10.0
 """How often in a second a stream is resumed, in the long run, whatever the server says."""
+
+Headers = Mapping[str, str | bytes]
 
 EVENTS: Final = "text/event-stream"
 
@@ -56,7 +59,7 @@ class Cursor:
         )
 
     @property
-    def headers(self) -> dict[str, str | bytes]:
+    def headers(self) -> Headers:
         if self.last_event_id is None or not self.can_resume:
             return {}
         return {LAST_EVENT_HEADER: self.last_event_id.encode()}
@@ -93,7 +96,7 @@ class Session:
     """What its requests have made of it."""
 
     @property
-    def headers(self) -> dict[str, str | bytes]:
+    def headers(self) -> Headers:
         headers: dict[str, str | bytes] = {}
         if self.id is not None:
             headers[SESSION_HEADER] = self.id
@@ -111,6 +114,27 @@ def session_id(value: str | None) -> str | None:
     if value is not None and not _SESSION_ID.fullmatch(value):
         raise ProtocolError("the server gave the session an id that is not visible ASCII")
     return value
+
+
+@define(eq=False, kw_only=True)
+class PendingRequest(OutgoingRequest):
+    """A request of ours that travels in a POST of its own."""
+
+    modern: bool
+    headers: Headers
+    session: Session | None
+    """What it belongs to, in legacy revisions; for `initialize`, what it has begun."""
+    scope: trio.CancelScope = field(factory=trio.CancelScope)
+    """Cancelled once there is nothing more to wait for."""
+    sent: bool = False
+    delivered: bool = False
+    """Whether the server has taken it."""
+    reads_on: bool = False
+    """Whether it ends with its stream, and not with its response."""
+
+    def wake(self) -> None:
+        if not self.reads_on:
+            self.scope.cancel()
 
 
 async def follow(

@@ -25,10 +25,17 @@ from attrs import define, field
 from trio_mcp.background import background_nursery
 from trio_mcp.client.http.endpoint import Endpoint, Reply, too_large
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.client.http.pending import Headers, PendingRequest
 from trio_mcp.client.http.refusals import refusal, rpc_error
 from trio_mcp.client.http.server_requests import ServerRequests
-from trio_mcp.client.http.streams import EVENTS, Cursor, Session, follow, session_id
+from trio_mcp.client.http.streams import (
+    EVENTS,
+    Cursor,
+    Headers,
+    PendingRequest,
+    Session,
+    follow,
+    session_id,
+)
 from trio_mcp.client.http.tools import KnownTools
 from trio_mcp.client.transport import InboundHandler, Params
 from trio_mcp.errors import (
