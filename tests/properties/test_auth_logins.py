@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from tests.auth.client.world import ISSUER, SERVER, World
 from trio_mcp.auth import ClientCredentials
-from trio_mcp.auth.client.pkce import Pkce
-from trio_mcp.auth.client.redirect import PATH, receiving
+from trio_mcp.auth.client.redirect import PATH, Pkce, receiving
 from trio_mcp.errors import AuthorizationError
 
 fewer = settings(max_examples=settings().max_examples // 3)

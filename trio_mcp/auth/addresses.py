@@ -46,13 +46,10 @@ def _translated(address: Address) -> Address:
 
 
 async def addresses_from(near: str, url: str, answered_from: str | None = None) -> list[Address]:
-    """Resolve a URL to which a server sends us.
+    """Resolve a URL to which the server at the URL `near` sends us.
 
-    Args:
-        near: The server's URL.
-        url: Where it sends us.
-        answered_from: The address that it answered from, if known. Its name may resolve to another
-            address the next time, which would make it as near to us as it likes.
+    It `answered_from` an address, if that is known. Its name may resolve to another one the next
+    time, which would make it as near to us as it likes.
 
     Raises:
         AuthorizationError: An address is nearer to us than the server is.

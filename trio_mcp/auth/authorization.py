@@ -63,14 +63,9 @@ class Authorization:
 
 
 def with_deadline(found: Authorization, now: float) -> Authorization | None:
-    """Add the deadline by which what a token opens has to end.
+    """Add the deadline by which what a token opens has to end; return `None` if it has expired.
 
-    Args:
-        found: What it allows.
-        now: Seconds since 1970, less the leeway for clocks.
-
-    Returns:
-        The same with a deadline, if the token expires at all; `None` if it has expired.
+    `now` is in seconds since 1970, less the leeway for clocks.
     """
     if found.expires_at is None:
         return found

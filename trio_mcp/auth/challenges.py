@@ -40,15 +40,12 @@ USE_NONCE: Final = "use_dpop_nonce"
 
 @frozen
 class Challenge:
-    """A scheme of authentication that a server accepts.
-
-    Attributes:
-        scheme: `Bearer`, `DPoP`, `Basic` and so on; in lower case where it was read.
-        parameters: Its parameters, with names in lower case.
-    """
+    """A scheme of authentication that a server accepts."""
 
     scheme: str
+    """`Bearer`, `DPoP`, `Basic` and so on; in lower case where it was read."""
     parameters: Mapping[str, str] = field(factory=dict)
+    """Its parameters, with names in lower case."""
 
     def __str__(self) -> str:
         """Write it; parameters without a value are left out."""
@@ -76,14 +73,9 @@ class Challenge:
 
 
 def parse_challenges(values: Iterable[str]) -> tuple[Challenge, ...]:
-    """Read the fields of `WWW-Authenticate`.
+    """Read the challenges that are well formed from the fields of `WWW-Authenticate`, in order.
 
-    Args:
-        values: The value of each field, in order.
-
-    Returns:
-        The challenges that are well formed, in order. One that names a parameter twice is left out,
-        as it is ambiguous.
+    One that names a parameter twice is left out, as it is ambiguous.
     """
     text = ", ".join(values)[:MOST_CHARS]
     return tuple(_challenges(text))[:MOST_CHALLENGES]

@@ -23,12 +23,7 @@ class DocumentError(ValueError):
 
 
 def read(kind: type[T], document: Any, what: str) -> T:
-    """Make a value of a document that a server sent.
-
-    Args:
-        kind: One of the classes below.
-        document: The JSON value.
-        what: Its name in messages.
+    """Make a value of a document that a server sent, and that messages call `what`.
 
     Raises:
         DocumentError: It is no object, or a member is missing or of another kind.
@@ -124,10 +119,8 @@ def check_issuer(metadata: ServerMetadata | IssuerMetadata, issuer: str) -> None
     """
     if metadata.issuer != issuer:  # identical to the letter (RFC 8414, section 3.3)
         is_close = metadata.issuer.rstrip("/") == issuer.rstrip("/")
-        why = " (they differ by a slash at the end)" if is_close else ""
-        raise DocumentError(
-            f"the authorization server's metadata names another issuer{why}: refused"
-        )
+        named = "another issuer" + (" (they differ by a slash at the end)" if is_close else "")
+        raise DocumentError(f"the authorization server's metadata names {named}: refused")
 
 
 @public_in("trio_mcp.auth")

@@ -115,11 +115,8 @@ class Fetcher:
     ) -> Fetched:
         """Get a document.
 
-        Args:
-            url: Its URL.
-            near: The URL of the server that sends us there; `None` if it is the user, who may send
-                us anywhere.
-            headers: Additional headers.
+        The server at the URL `near` sends us there; or with `None` the user, who may send us
+        anywhere.
 
         Raises:
             AuthorizationError: We must not go there, or there was no proper response.
@@ -216,12 +213,11 @@ def _request(
 
 
 async def _body(response: httpx2.Response) -> bytes:
+    where = response.request.headers["Host"]
     if response.headers.get("content-encoding", "identity") != "identity":
-        where = origin(str(response.request.url))
         raise AuthorizationError(f"{where} sends a compressed body, which was not asked for")
     body = await _read(response, MOST_BYTES)
     if len(body) > MOST_BYTES:
-        where = response.request.headers["Host"]
         raise AuthorizationError(f"{where} answers with more than {MOST_BYTES} bytes")
     return body
 
@@ -247,8 +243,7 @@ def _redirected(url: str, fetched: Fetched) -> str:
     except ValueError:
         raise AuthorizationError(f"{origin(url)} redirects to no URL") from None
     if there != origin(url):
-        why = f"{origin(url)} redirects to {there}, where it is not followed"
-        raise AuthorizationError(why)
+        raise AuthorizationError(f"{origin(url)} redirects to {there}, where it is not followed")
     return new.partition("#")[0]
 
 

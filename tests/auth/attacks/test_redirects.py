@@ -9,8 +9,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.auth.client.test_redirect import request, send
-from trio_mcp.auth.client.pkce import Pkce
-from trio_mcp.auth.client.redirect import PATH, Redirect, receiving
+from trio_mcp.auth.client.redirect import PATH, Pkce, Redirect, receiving
 
 TIME_LIMIT = 120
 

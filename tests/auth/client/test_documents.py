@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trio_mcp.auth.client.pkce import Pkce
+from trio_mcp.auth.client.redirect import Pkce
 from trio_mcp.auth.client.tokens import Token, read_token
 from trio_mcp.auth.documents import (
     ClientRegistration,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from trio_mcp.auth.client.pkce import Pkce
-from trio_mcp.auth.client.redirect import PATH, Redirect, receiving
+from trio_mcp.auth.client.redirect import PATH, Pkce, Redirect, receiving
 from trio_mcp.errors import AuthorizationError
 
 pytestmark = pytest.mark.requirement("J5")

@@ -19,7 +19,7 @@ from tests.interop.auth.person import Person
 from tests.support.processes import running
 from trio_mcp import Client, Context, HttpOptions, HttpPolicy, Registry, connect, serve_http
 from trio_mcp.auth import Fetching, Introspection, ResourceServer
-from trio_mcp.auth.client.pkce import Pkce
+from trio_mcp.auth.client.redirect import Pkce
 
 HERE = Path(__file__).parent
 TIME_LIMIT = 180  # seconds, for all that a test does with several processes

@@ -24,23 +24,18 @@ _NO_FOR: Final = 60.0
 
 @define(eq=False)
 class Access:
-    """The state of our access to one resource.
-
-    Attributes:
-        url: The server that was asked for first.
-        login: The credentials for it.
-        server: Its authorization server, once that is known.
-        key: The key that tokens are bound to, if they are bound.
-        person: The person who logs in, if there is one.
-        answered_from: The address of the server, once it has answered.
-    """
+    """The state of our access to one resource."""
 
     url: str
+    """The server that was asked for first."""
     login: Login | None = field(default=None, repr=False)
     server: ServerMetadata | None = None
+    """Its authorization server, once that is known."""
     key: DpopKey | None = None
+    """The key that tokens are bound to, if they are bound."""
     person: Person = field(factory=Person, repr=False)
     answered_from: str | None = None
+    """The address of the server, once it has answered."""
     _lock: trio.Lock = field(factory=trio.Lock, init=False, repr=False)
     _denied: tuple[str, ...] = field(default=(), init=False)
     _denied_at: float = field(default=-inf, init=False)

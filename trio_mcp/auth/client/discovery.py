@@ -34,35 +34,27 @@ from trio_mcp.wire.revisions import NEWEST
 _VERSION: Final = {VERSION_HEADER: NEWEST.name}
 """For servers that are their own authorization servers (2025-03-26, "Server Metadata Discovery
 Headers")."""
+_ITS_METADATA: Final = "the server's metadata"
 
 
 @frozen(kw_only=True)
 class Discovered:
-    """Where to get a token for a resource.
-
-    Attributes:
-        resource: The resource that the token is for.
-        server: The authorization server.
-        scopes: The scopes that the resource needs, if it names any.
-        wants_dpop: Whether it accepts only tokens that are bound to a key.
-    """
+    """Where to get a token for a resource."""
 
     resource: str
     server: ServerMetadata
     scopes: tuple[str, ...] | None = None
+    """The scopes that the resource needs, if it names any."""
     wants_dpop: bool = False
+    """Whether it accepts only tokens that are bound to a key."""
 
 
 async def discover(
-    fetching: Fetching, url: str, challenge: Challenge, issuer: str | None = None
+    fetching: Fetching, url: str, challenge: Challenge, issuer: str | None
 ) -> Discovered:
     """Find the authorization server of a server (revision 2026-07-28, "Discovery").
 
-    Args:
-        fetching: How metadata is fetched.
-        url: The server's URL.
-        challenge: Its challenge.
-        issuer: The one to choose if it names several; by default the first.
+    If it names several, it is the `issuer` that is wanted, or else the first.
 
     Raises:
         AuthorizationError: There is none, or it must not be used.
@@ -113,28 +105,20 @@ async def _resource_metadata(
         if fetched.status != HTTPStatus.OK:
             why = f"{origin(named)} answered {fetched.status} for the metadata that it points to"
             raise AuthorizationError(why)
-        return _resource(fetched)
+        return read(ResourceMetadata, fetched.document, _ITS_METADATA)
     for place in resource_metadata_urls(url):
         fetched = await fetching.get(place, near=url)
         if _is_there(fetched, place):
-            return _resource(fetched)
+            return read(ResourceMetadata, fetched.document, _ITS_METADATA)
     return None
-
-
-def _resource(fetched: Fetched) -> ResourceMetadata:
-    return read(ResourceMetadata, fetched.document, "the server's metadata")
 
 
 async def server_metadata(
     fetching: Fetching, issuer: str, *, near: str, is_legacy: bool = False
 ) -> ServerMetadata:
-    """Fetch the metadata of an authorization server.
+    """Fetch the metadata of an issuer, to which the server `near` sends us.
 
-    Args:
-        fetching: How it is fetched.
-        issuer: Its identifier.
-        near: The server that sends us there.
-        is_legacy: Whether it may be a server of 2025-03-26, whose endpoints are known without.
+    A server of 2025-03-26 may be one `is_legacy`, whose endpoints are known without.
 
     Raises:
         AuthorizationError: There is none, or it must not be used.
@@ -181,11 +165,10 @@ def fallback_metadata(url: str) -> ServerMetadata:
 
 def check_resource(resource: str, url: str) -> None:
     """Raise `DocumentError` for metadata of another resource, whose tokens would be stolen."""
-    parsed(resource, "the resource in the server's metadata")
+    parsed(resource, f"the resource in {_ITS_METADATA}")
     if not covers(resource, url):
-        raise DocumentError(
-            f"the server's metadata is about another resource, at {origin(resource)}: refused"
-        )
+        where = origin(resource)
+        raise DocumentError(f"{_ITS_METADATA} is about another resource, at {where}: refused")
 
 
 def check_server(metadata: ServerMetadata, issuer: str) -> None:

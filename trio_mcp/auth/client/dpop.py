@@ -49,13 +49,7 @@ class DpopKey:
         return self._key.as_dict(private=True)
 
     def proof(self, method: str, url: str, token: str | None = None) -> str:
-        """Make the proof for one request.
-
-        Args:
-            method: The request's method.
-            url: Its URL. Query and fragment are not part of the proof.
-            token: The access token beside it; `None` in a request for one.
-        """
+        """Make the proof for one request, with an access token beside it unless it asks for one."""
         claims: dict[str, Any] = {
             "jti": secrets.token_urlsafe(16),
             "htm": method,

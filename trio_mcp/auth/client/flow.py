@@ -275,10 +275,10 @@ class AuthorizationFlow(httpx2.Auth, ABC):
 
     async def _refreshed(self, access: Access) -> Token | None:
         """Renew a token by its refresh token; return `None` if that is spent."""
-        endpoint = await self._endpoint(access)
+        login = access.login
+        assert login is not None
+        endpoint = await self._endpoint(access, login)
         async with self.store.locked():
-            login = access.login
-            assert login is not None
             logins = await self.store.load()
             kept = next((other for other in logins if other.key == login.key), login)
             if kept.token is not None and kept.token != login.token:
@@ -286,9 +286,8 @@ class AuthorizationFlow(httpx2.Auth, ABC):
                 if kept.token.is_good(time.time()):
                     return kept.token
                 login = kept
-            assert login.token is not None
             try:
-                token = await self._exchanged(access, endpoint, login)
+                return await self._exchanged(access, endpoint, login)
             except AuthorizationError as error:
                 if error.error not in _SPENT:
                     raise
@@ -297,7 +296,6 @@ class AuthorizationFlow(httpx2.Auth, ABC):
                     access.login = None
                     await self.store.remove(login)
                 return None
-            return token
 
     async def _exchanged(self, access: Access, endpoint: TokenEndpoint, login: Login) -> Token:
         assert login.token is not None
@@ -315,13 +313,11 @@ class AuthorizationFlow(httpx2.Auth, ABC):
             await self.store.save(access.login)
         return token
 
-    async def _endpoint(self, access: Access) -> TokenEndpoint:
+    async def _endpoint(self, access: Access, login: Login) -> TokenEndpoint:
         if access.server is None:
-            assert access.login is not None
-            issuer = access.login.issuer
-            is_legacy = issuer == origin(access.url)
+            is_legacy = login.issuer == origin(access.url)
             access.server = await server_metadata(
-                self._reaching(access), issuer, near=access.url, is_legacy=is_legacy
+                self._reaching(access), login.issuer, near=access.url, is_legacy=is_legacy
             )
         return self._endpoint_of(access.server, access)
 

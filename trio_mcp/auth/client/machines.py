@@ -34,14 +34,17 @@ Assertion = Callable[[str], Awaitable[str]]
 class _Machine(AuthorizationFlow):
     """A way to get a token by one request."""
 
+    client_id: str | None = None
+    client_secret: str | None = field(default=None, init=False, repr=False)
+
+    @property
     def _client(self) -> ClientRegistration | None:
-        raise NotImplementedError
+        if not self.client_id:
+            return None
+        return ClientRegistration(client_id=self.client_id, client_secret=self.client_secret)
 
     def _is_ours(self, login: Login) -> bool:
-        ours, theirs = self._client(), login.client
-        if ours is None or theirs is None:
-            return ours is theirs
-        return ours.client_id == theirs.client_id
+        return (login.client.client_id if login.client else None) == (self.client_id or None)
 
     @property
     def _is_arranged(self) -> bool:
@@ -97,13 +100,10 @@ class ClientCredentials(_Machine):
     def _signer(self) -> Signer | None:
         return self._sign
 
-    def _client(self) -> ClientRegistration:
-        return ClientRegistration(client_id=self.client_id, client_secret=self.client_secret)
-
     async def _grant(
         self, found: Discovered, asked: tuple[str, ...], access: Access
     ) -> tuple[ClientRegistration | None, Form]:
-        return self._client(), _form("client_credentials", asked)
+        return self._client, _form("client_credentials", asked)
 
 
 @public_in("trio_mcp.auth")
@@ -128,14 +128,11 @@ class WorkloadIdentity(_Machine):
     assertion: Assertion = field(repr=False)
     client_id: str | None = None
 
-    def _client(self) -> ClientRegistration | None:
-        return ClientRegistration(client_id=self.client_id) if self.client_id else None
-
     async def _grant(
         self, found: Discovered, asked: tuple[str, ...], access: Access
     ) -> tuple[ClientRegistration | None, Form]:
         assertion = await self.assertion(found.server.issuer)
-        return self._client(), _form(JWT_BEARER, asked, assertion=assertion)
+        return self._client, _form(JWT_BEARER, asked, assertion=assertion)
 
 
 @public_in("trio_mcp.auth")
@@ -180,10 +177,7 @@ class EnterpriseManaged(_Machine):
         self, found: Discovered, asked: tuple[str, ...], access: Access
     ) -> tuple[ClientRegistration | None, Form]:
         assertion = await self._assertion(found, asked)
-        return self._client(), _form(JWT_BEARER, asked, assertion=assertion)
-
-    def _client(self) -> ClientRegistration:
-        return ClientRegistration(client_id=self.client_id, client_secret=self.client_secret)
+        return self._client, _form(JWT_BEARER, asked, assertion=assertion)
 
     async def _assertion(self, found: Discovered, asked: tuple[str, ...]) -> str:
         """Exchange the identity for an assertion to the server's authorization server."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import webbrowser
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,8 +15,7 @@ from attrs import Attribute, define, field
 from trio_mcp.auth.client.access import Access
 from trio_mcp.auth.client.discovery import Discovered
 from trio_mcp.auth.client.flow import AuthorizationFlow
-from trio_mcp.auth.client.pkce import METHOD, Pkce
-from trio_mcp.auth.client.redirect import PATH, receiving
+from trio_mcp.auth.client.redirect import METHOD, PATH, Pkce, receiving
 from trio_mcp.auth.client.registration import check_document_url, register
 from trio_mcp.auth.client.stores import Login
 from trio_mcp.auth.client.token_endpoint import Form, redacted
@@ -103,7 +103,7 @@ class OAuth(AuthorizationFlow):
         if login.client is None:
             return False
         if self.client_id is not None:
-            return self._is_given(login)
+            return login.client.client_id == self.client_id
         is_registered = bool(login.client.redirect_uris)
         return is_registered or login.client.client_id == self.client_metadata_url
 
@@ -116,7 +116,8 @@ class OAuth(AuthorizationFlow):
         try:
             return await self._log_in(found, asked, access, registered)
         except AuthorizationError as error:
-            if error.error != "invalid_scope" or not asked or not self._registers(server):
+            registers = self.client_id is None and self._document(server) is None
+            if error.error != "invalid_scope" or not asked or not registers:
                 raise
         # Some servers give only scopes that a client named when it registered. Others refuse to
         # register some that they would give. So they are named only if a server insists.
@@ -153,6 +154,7 @@ class OAuth(AuthorizationFlow):
             if _OFFLINE in asked:
                 parameters["prompt"] = "consent"  # else OpenID servers give no refresh token
             with access.person.asked(), trio.move_on_after(self.timeout) as scope:
+                assert server.authorization_endpoint is not None
                 await self.open_browser(_with_query(server.authorization_endpoint, parameters))
                 answer = await back.answer()
             if scope.cancelled_caught:
@@ -189,12 +191,6 @@ class OAuth(AuthorizationFlow):
     def _document(self, server: ServerMetadata) -> str | None:
         return self.client_metadata_url if server.client_id_metadata_document_supported else None
 
-    def _registers(self, server: ServerMetadata) -> bool:
-        return self.client_id is None and self._document(server) is None
-
-    def _is_given(self, login: Login) -> bool:
-        return login.client is not None and login.client.client_id == self.client_id
-
     async def _registered(self, server: ServerMetadata) -> ClientRegistration | None:
         """Return the last registration that an authorization server gave us."""
         if self.client_id is not None:
@@ -207,24 +203,18 @@ class OAuth(AuthorizationFlow):
         return None
 
     def _port(self, registered: ClientRegistration | None) -> int:
-        """Return the registered port, if there is one: many servers compare it."""
+        """Return the registered port, if there is one that is free: many servers compare it."""
         if self.redirect_port or registered is None:
             return self.redirect_port
-        return _free(registered, f"http://{self.redirect_host}:")
-
-
-def _free(registered: ClientRegistration, beginning: str) -> int:
-    """Return the port of a registered redirect if it is free, else 0."""
-    for uri in registered.redirect_uris:
-        port = uri.removeprefix(beginning).removesuffix(PATH)
-        if uri.startswith(beginning) and port.isdecimal() and _is_free(int(port)):
-            return int(port)
-    return 0
+        beginning = f"http://{self.redirect_host}:"
+        for uri in registered.redirect_uris:
+            port = uri.removeprefix(beginning).removesuffix(PATH)
+            if uri.startswith(beginning) and port.isdecimal() and _is_free(int(port)):
+                return int(port)
+        return 0
 
 
 def _is_free(port: int) -> bool:
-    import socket
-
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -244,8 +234,7 @@ def _check_abilities(server: ServerMetadata) -> None:
             raise AuthorizationError(f"{where} names no {name}")
 
 
-def _with_query(url: str | None, parameters: Mapping[str, str]) -> str:
-    assert url is not None
+def _with_query(url: str, parameters: Mapping[str, str]) -> str:
     return f"{url}{'&' if '?' in url else '?'}{urlencode(parameters)}"
 
 

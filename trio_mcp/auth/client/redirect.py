@@ -1,26 +1,30 @@
 """A server on loopback for the redirect that ends a login in a browser.
 
 It accepts the one request that has our `state`, and closes. Anything else (another path, another
-state, half a request, or thousands of requests) is refused and disturbs nothing.
+state, half a request, or thousands of requests) is refused and disturbs nothing. PKCE (RFC 7636)
+lets only the client that asked for a code redeem it.
 """
 
 from __future__ import annotations
 
-import html
+import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 import httptools
 import trio
-from attrs import define, field
+from attrs import define, field, frozen
 
-from trio_mcp.auth.client.pkce import Pkce
+from trio_mcp.auth.digests import digest_of, same
 from trio_mcp.background import background_task
 from trio_mcp.errors import AuthorizationError
 
+METHOD: Final = "S256"
+"""The only method of PKCE: `plain` proves nothing to an attacker who can read the request."""
 PATH: Final = "/callback"
 _MOST_BYTES: Final = 16384
 _PATIENCE: Final = 10.0
@@ -34,6 +38,27 @@ _WORDS: Final = {
     HTTPStatus.NOT_FOUND: "There is nothing here.",
     HTTPStatus.METHOD_NOT_ALLOWED: "Only GET is answered here.",
 }
+
+
+def _random() -> str:
+    return secrets.token_urlsafe(32)  # 43 characters, the fewest that a verifier may have
+
+
+@frozen
+class Pkce:
+    """The secrets of one authorization request."""
+
+    verifier: str = field(factory=_random, repr=False)
+    state: str = field(factory=_random, repr=False)
+
+    @property
+    def challenge(self) -> str:
+        """The digest of the verifier, for the authorization request."""
+        return digest_of(self.verifier)
+
+    def is_ours(self, state: str | None) -> bool:
+        """Whether a redirect answers this request, in constant time."""
+        return same(state, self.state)
 
 
 @define(eq=False)
@@ -102,12 +127,9 @@ class Redirect:
 
 @asynccontextmanager
 async def receiving(pkce: Pkce, *, port: int, host: str) -> AsyncIterator[Redirect]:
-    """Receive a redirect for the length of the block.
+    """Receive the redirect of a request, for the length of the block.
 
-    Args:
-        pkce: The request whose `state` it must have.
-        port: The port; 0 for any that is free.
-        host: The host in the URI: `127.0.0.1` or `localhost`.
+    It goes to a port, or with 0 to any that is free, by the name of `127.0.0.1` or `localhost`.
 
     Raises:
         AuthorizationError: The port is taken.
@@ -118,11 +140,7 @@ async def receiving(pkce: Pkce, *, port: int, host: str) -> AsyncIterator[Redire
         raise AuthorizationError(f"cannot listen on port {port}: {error.strerror}") from None
     bound = listeners[0].socket.getsockname()[1]
     redirect = Redirect(f"http://{host}:{bound}{PATH}", pkce)
-
-    async def serve() -> None:
-        await trio.serve_listeners(redirect.serve, listeners)
-
-    async with background_task(serve):
+    async with background_task(partial(trio.serve_listeners, redirect.serve, listeners)):
         yield redirect
 
 
@@ -169,8 +187,7 @@ async def _read(stream: trio.SocketStream) -> _Request | None:
 
 
 def _page(status: HTTPStatus) -> bytes:
-    words = html.escape(_WORDS[status])
-    body = f"<!doctype html><title>trio-mcp</title><p>{words}</p>\n".encode()
+    body = f"<!doctype html><title>trio-mcp</title><p>{_WORDS[status]}</p>\n".encode()
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\n"
         "Content-Type: text/html; charset=utf-8\r\n"

@@ -37,7 +37,7 @@ async def register(
     redirect_uri: str,
     name: str,
     near: str,
-    scopes: Sequence[str] = (),
+    scopes: Sequence[str],
 ) -> ClientRegistration:
     """Register with an authorization server (RFC 7591), as a program on a person's machine.
 

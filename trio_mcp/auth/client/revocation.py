@@ -12,14 +12,7 @@ from trio_mcp.auth.urls import origin
 
 
 async def revoke(login: Login, fetching: Fetching) -> bool:
-    """Revoke the token of a login.
-
-    Args:
-        login: The login.
-        fetching: How the authorization server is reached.
-
-    Returns:
-        Whether it was revoked: not if there is no token, or no endpoint for that.
+    """Revoke the token of a login, and return whether there were a token and an endpoint for that.
 
     Raises:
         AuthorizationError: The authorization server refused, or cannot be reached.

@@ -110,10 +110,8 @@ class MemoryStore(TokenStore):
     _logins: dict[tuple[str, str], Login] = field(factory=dict, repr=False)
     _lock: trio.Lock = field(factory=trio.Lock, repr=False)
 
-    @asynccontextmanager
-    async def locked(self) -> AsyncIterator[None]:
-        async with self._lock:
-            yield
+    def locked(self) -> AbstractAsyncContextManager[None]:
+        return self._lock
 
     async def load(self) -> list[Login]:
         return list(self._logins.values())
@@ -174,8 +172,14 @@ class FileStore(_DocumentStore):
         'tokens.json'
     """
 
-    path: Path = field(factory=lambda: _data_folder() / "tokens.json", converter=Path)
+    path: Path = field(converter=Path)
     _lock: trio.Lock = field(factory=trio.Lock, repr=False, init=False)
+
+    @path.default
+    def _default_path(self) -> Path:
+        import platformdirs
+
+        return platformdirs.user_data_path("trio-mcp") / "tokens.json"
 
     @asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
@@ -257,10 +261,8 @@ class KeyringStore(_DocumentStore):
     def __attrs_post_init__(self) -> None:
         check_extra("keyring", "KeyringStore", "keyring")
 
-    @asynccontextmanager
-    async def locked(self) -> AsyncIterator[None]:
-        async with self._lock:
-            yield
+    def locked(self) -> AbstractAsyncContextManager[None]:
+        return self._lock
 
     @property
     def _place(self) -> str:
@@ -284,12 +286,6 @@ def _keyring() -> Iterator[Any]:
         yield keyring
     except keyring.errors.KeyringError as error:
         raise AuthorizationError(f"the keyring refuses ({type(error).__name__})") from None
-
-
-def _data_folder() -> Path:
-    import platformdirs
-
-    return platformdirs.user_data_path("trio-mcp")
 
 
 def _loaded(text: str, place: str) -> list[Login]:

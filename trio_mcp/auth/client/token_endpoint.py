@@ -41,21 +41,16 @@ Signer = Callable[[str, str], str]
 
 @frozen(kw_only=True)
 class TokenEndpoint:
-    """The token endpoint of an authorization server.
-
-    Attributes:
-        metadata: The server's metadata.
-        fetching: How it is reached.
-        near: The server that sends us there; `None` if it is the user.
-        key: The key that tokens are bound to, if they are bound.
-        sign: Signs our client assertions, if we use them.
-    """
+    """The token endpoint of an authorization server."""
 
     metadata: ServerMetadata
     fetching: Fetching
     near: str | None
+    """The server that sends us there; `None` if it is the user."""
     key: DpopKey | None = None
+    """The key that tokens are bound to, if they are bound."""
     sign: Signer | None = field(default=None, repr=False)
+    """Signs our client assertions, if we use them."""
 
     async def token(
         self,
@@ -65,13 +60,7 @@ class TokenEndpoint:
         asked: tuple[str, ...],
         before: Token | None = None,
     ) -> Token:
-        """Ask for a token.
-
-        Args:
-            form: The grant and its parameters.
-            client: Our registration there, if we have to authenticate.
-            asked: The scopes that are asked for.
-            before: The token that is renewed.
+        """Ask for a token with some scopes, perhaps in place of one from `before`.
 
         Raises:
             AuthorizationError: The server gave none that can be used.
@@ -144,13 +133,7 @@ def preferred_method(supported: tuple[str, ...]) -> str:
 
 
 def refused(url: str, fetched: Fetched, sent: Form | None = None) -> AuthorizationError:
-    """Make the error for a request that an authorization server refused.
-
-    Args:
-        url: The endpoint.
-        fetched: The response.
-        sent: The form that was sent, whose secrets are not repeated.
-    """
+    """Make the error for a request that was refused, without what was sent in it."""
     code = _code(fetched)
     words = ""
     if code is not None:
@@ -186,16 +169,11 @@ _KINDS: Final[tuple[tuple[type, Any, str, tuple[str, ...]], ...]] = (
 """By the kind of a key, its default algorithm and all that it can use."""
 
 
-def signer(pem: str | bytes, algorithm: str | None = None, key_id: str | None = None) -> Signer:
+def signer(pem: str | bytes, algorithm: str | None, key_id: str | None) -> Signer:
     """Make a function that signs client assertions (RFC 7523, section 2.2).
 
-    Args:
-        pem: A private key: EC, RSA or Ed25519, in PEM.
-        algorithm: The algorithm; by default `ES256`, `RS256` or `Ed25519`, as the key is.
-        key_id: The id of the key at the authorization server.
-
     Raises:
-        ValueError: It is no such key, or cannot sign so.
+        ValueError: It is no private key in PEM (EC, RSA, Ed25519), or cannot sign so.
     """
     data = pem.encode() if isinstance(pem, str) else pem
     try:

@@ -70,11 +70,8 @@ def read_token(
 ) -> Token:
     """Make a token of an authorization server's response.
 
-    Args:
-        document: The JSON value.
-        now: Seconds since 1970.
-        asked: The scopes that were asked for, which hold if the response names none.
-        before: The token that it renews, whose refresh token stays if there is no new one.
+    The scopes that were asked for hold if it names none, and the refresh token from before stays
+    if there is no new one.
 
     Raises:
         DocumentError: It is no token that can be used. The message repeats nothing of it.

@@ -12,15 +12,16 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from math import inf
 from typing import Final
 
 import trio
-from attrs import frozen
+from attrs import field, frozen
 
 from trio_mcp.auth import challenges
 from trio_mcp.auth.authorization import Authorization, with_deadline
-from trio_mcp.auth.fetching import Fetched, Fetcher, Fetching
+from trio_mcp.auth.fetching import Fetcher, Fetching
 from trio_mcp.auth.server.credentials import (
     Credentials,
     Denied,
@@ -30,12 +31,7 @@ from trio_mcp.auth.server.credentials import (
     TokenRefused,
 )
 from trio_mcp.auth.server.dpop import ProofVerifier
-from trio_mcp.auth.server.introspection import (
-    LOCAL_ANSWERS,
-    Answer,
-    Introspector,
-    SharedAnswers,
-)
+from trio_mcp.auth.server.introspection import Answer, Answers, Introspector
 from trio_mcp.auth.server.issuer_keys import IssuerKeys
 from trio_mcp.auth.server.jwt import JwtVerifier
 from trio_mcp.auth.server.metadata import challenges_of
@@ -67,10 +63,7 @@ class Shared:
     """What the instances of a server share: used DPoP proofs, and issuers' answers on tokens."""
 
     proofs: ReplayStore | None = None
-    answers: SharedAnswers = LOCAL_ANSWERS
-
-
-_ALONE: Final = Shared()
+    answers: Answers = field(factory=Answers)
 
 
 class Authenticator:
@@ -91,17 +84,15 @@ class Authenticator:
         scopes: frozenset[str],
         nursery: trio.Nursery,
         fetcher: Fetcher,
-        clock: Callable[[], float] = time.time,
-        shared: Shared = _ALONE,
+        clock: Callable[[], float],
+        shared: Shared,
     ) -> None:
         self._server = server
         self._scopes = scopes
-        self._fetcher = fetcher
         self._clock = clock
         self._cache = TokenCache(server.max_cached_tokens)
-        self._answers = shared.answers
         self._refused_for = 0.0
-        self._verify = self._verifier(nursery)
+        self._verify = self._verifier(nursery, fetcher, shared.answers)
         self._is_dpop_required = server.dpop is not None and server.dpop.required
         self._proofs: ProofVerifier | None = None
         if server.dpop is not None:
@@ -109,30 +100,19 @@ class Authenticator:
                 server.dpop, server.algorithms, server.leeway, clock, shared.proofs
             )
 
-    def _verifier(self, nursery: trio.Nursery) -> VerifyFor:
+    def _verifier(self, nursery: trio.Nursery, fetcher: Fetcher, answers: Answers) -> VerifyFor:
         server, how = self._server, self._server.verifier
         if isinstance(how, Introspection):
             self._refused_for = min(_REFUSED_FOR, how.cache_ttl)
             asks: SingleFlight[Answer | None] = SingleFlight(nursery)
-            return Introspector(server, how, self._post, asks, self._clock, self._answers)
+            post = partial(fetcher.post, near=None)  # the author trusts the issuers
+            return Introspector(server, how, post, asks, self._clock, answers)
         if how is not None:
             return _lasting(how, 0.0)
-        flights: SingleFlight[bool] = SingleFlight(nursery)
-        options = (
-            self._get,
-            flights,
-            server.keys_ttl,
-            self._fetcher.how.timeout,
-            self._cache.clear,
-        )
+        get, flights = partial(fetcher.get, near=None), SingleFlight[bool](nursery)
+        options = (get, flights, server.keys_ttl, fetcher.how.timeout, self._cache.clear)
         keys = {issuer: IssuerKeys(issuer, *options) for issuer in server.issuers}
         return _lasting(JwtVerifier(server, keys, self._clock), inf)
-
-    def _get(self, url: str) -> Awaitable[Fetched]:
-        return self._fetcher.get(url, near=None)  # the author trusts the issuers
-
-    def _post(self, url: str, content: bytes, headers: dict[str, str]) -> Awaitable[Fetched]:
-        return self._fetcher.post(url, content, headers, near=None)
 
     # -- tokens ---------------------------------------------------------------------------
 
@@ -300,18 +280,14 @@ async def authenticating(
     server: ResourceServer,
     scopes: frozenset[str] = frozenset(),
     clock: Callable[[], float] = time.time,
-    shared: Shared = _ALONE,
+    shared: Shared | None = None,
 ) -> AsyncIterator[Authenticator]:
-    """Make an `Authenticator` for the length of the block.
+    """Make an `Authenticator`, as that class says, for the length of the block.
 
-    Args:
-        server: Its rules.
-        scopes: Scopes that any request needs besides the server's.
-        clock: Seconds since 1970.
-        shared: What the instances of the server share.
+    It needs the server's own scopes besides the given ones.
     """
     fetching = server.fetching or Fetching(timeout=ISSUER_TIMEOUT)
     # Requests to issuers that are open at the end are cancelled: no call waits for them.
     async with fetching.opened() as fetcher, background_nursery() as nursery:
         needed = server.scopes | scopes
-        yield Authenticator(server, needed, nursery, fetcher, clock, shared)
+        yield Authenticator(server, needed, nursery, fetcher, clock, shared or Shared())

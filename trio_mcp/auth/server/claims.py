@@ -106,15 +106,13 @@ class ClaimsCheck:
         )
 
 
+_one_of = lru_cache(maxsize=256)(lambda value: value)
+
+
 def _shared(value: T) -> T:
     """Intern small values: thousands of tokens are kept at a time."""
     is_small = isinstance(value, str | frozenset) and len(value) <= _MOST_SHARED
     return _one_of(value) if is_small else value
-
-
-@lru_cache(maxsize=256)
-def _one_of(value: T) -> T:
-    return value
 
 
 def _thumbprint(confirmation: object) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from attrs import define
+from attrs import define, field
 
 Header = tuple[bytes, bytes]
 
@@ -21,49 +21,32 @@ class Credentials:
     proof: str | None
 
 
+@define(eq=False)
 class Denied(Exception):
-    """A request that is not let in.
+    """A request that is not let in."""
 
-    Args:
-        status: The status code.
-        message: What to do about it, for the caller.
-        headers: Those of the response.
-        is_guess: Whether it came with a token or a proof that may be made up.
-    """
-
-    def __init__(
-        self, status: int, message: str, headers: list[Header], *, is_guess: bool = False
-    ) -> None:
-        super().__init__(status, message)
-        self.status = status
-        self.message = message
-        self.headers = headers
-        self.is_guess = is_guess
+    status: int
+    message: str
+    """What to do about it, for the caller."""
+    headers: list[Header]
+    is_guess: bool = field(default=False, kw_only=True)
+    """Whether it came with a token or a proof that may be made up."""
 
 
+@define(eq=False)
 class TokenRefused(Exception):
-    """An access token is not valid (401).
+    """An access token is not valid (401)."""
 
-    Args:
-        rule: The rule that it breaks, for the log: in our words, with nothing of the token in it.
-    """
-
-    def __init__(self, rule: str) -> None:
-        super().__init__(rule)
-        self.rule = rule
+    rule: str
+    """The rule that it breaks, for the log: in our words, with nothing of the token in it."""
 
 
+@define(eq=False)
 class ProofRefused(TokenRefused):
-    """A DPoP proof is missing or not valid (401).
+    """A DPoP proof is missing or not valid (401)."""
 
-    Args:
-        rule: The rule that it breaks.
-        nonce_needed: Whether all that is missing is a fresh nonce.
-    """
-
-    def __init__(self, rule: str, *, nonce_needed: bool = False) -> None:
-        super().__init__(rule)
-        self.nonce_needed = nonce_needed
+    nonce_needed: bool = field(default=False, kw_only=True)
+    """Whether all that is missing is a fresh nonce."""
 
 
 class IssuerUnavailable(Exception):

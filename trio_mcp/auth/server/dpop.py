@@ -46,9 +46,6 @@ class ReplayRecord:
 
     It is bounded in time, since proofs expire, and in size: when it is full of proofs that are
     still good, further ones are refused. One key may have a tenth, so none fills it alone.
-
-    Args:
-        limit: Proofs to remember.
     """
 
     def __init__(self, limit: int) -> None:
@@ -81,13 +78,7 @@ class ReplayRecord:
 
 
 class Nonces:
-    """Nonces that carry their own time, sealed, so that they need not be remembered.
-
-    Args:
-        keys: Keys of Fernet; by default a new one.
-        ttl: Seconds for which a nonce is good.
-        clock: Seconds since 1970.
-    """
+    """Nonces that carry their own time, sealed, so that they need not be remembered."""
 
     def __init__(
         self, keys: Sequence[str | bytes] | None, ttl: float, clock: Callable[[], float]
@@ -110,15 +101,7 @@ class Nonces:
 
 
 class ProofVerifier:
-    """Checks proofs (RFC 9449, section 4.3).
-
-    Args:
-        how: The options.
-        algorithms: The signatures that are accepted.
-        leeway: Seconds by which clocks may differ.
-        clock: Seconds since 1970.
-        shared: Remembers used proofs for all instances, if there are several.
-    """
+    """Checks proofs (RFC 9449, section 4.3)."""
 
     def __init__(
         self,
@@ -142,14 +125,7 @@ class ProofVerifier:
     async def verify(
         self, proof: str, token: str, thumbprint: str, method: str, urls: Collection[str]
     ) -> None:
-        """Check a proof.
-
-        Args:
-            proof: The header `DPoP`.
-            token: The access token beside it.
-            thumbprint: The key that the token is bound to.
-            method: The method of the request.
-            urls: The URL of the request, in the forms in which its sender may know it.
+        """Check a proof, beside a token that is bound to the key with a thumbprint.
 
         Raises:
             ProofRefused: It is not for this request, or was used before.
@@ -194,11 +170,9 @@ class ProofVerifier:
 
 
 def normalized(url: object) -> str | None:
-    """Write a URL in the form in which it is compared (RFC 3986, section 6.2.3).
+    """Write a URL without a default port and a slash at its end (RFC 3986, section 6.2.3).
 
-    Returns:
-        It without a default port and a slash at its end; `None` if it is no URL, or has a query or
-        a fragment, which a proof must not have.
+    `None` if it is no URL, or has a query or a fragment, which a proof must not have.
     """
     try:
         parts = parsed(url, "htu") if isinstance(url, str) and "?" not in url else None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Any
 from urllib.parse import urlencode
 
 import trio
@@ -34,8 +33,11 @@ class Answer:
     seconds: float
 
 
-class SharedAnswers(Protocol):
-    """Answers that several instances share. Its methods raise nothing."""
+class Answers:
+    """Answers that several instances share: here, those of a single one, which shares nothing.
+
+    Its methods raise nothing.
+    """
 
     async def find(self, token: str) -> Answer | None:
         """Return the answer that any instance has, if it still holds."""
@@ -44,30 +46,8 @@ class SharedAnswers(Protocol):
         """Share an answer with the other instances."""
 
 
-class LocalAnswers:
-    """A `SharedAnswers` of a single instance, which shares nothing."""
-
-    async def find(self, token: str) -> None:
-        pass
-
-    async def keep(self, token: str, answer: Answer) -> None:
-        pass
-
-
-LOCAL_ANSWERS: Final = LocalAnswers()
-
-
 class Introspector:
-    """Asks the issuer about tokens, once for each however many requests bring it.
-
-    Args:
-        server: The server that the tokens must be for.
-        how: Where to ask.
-        post: Makes a request.
-        flights: Ask once for all requests that wait.
-        clock: Seconds since 1970.
-        shared: Answers of other instances.
-    """
+    """Asks the issuer about tokens, once for each however many requests bring it."""
 
     def __init__(
         self,
@@ -75,8 +55,8 @@ class Introspector:
         how: Introspection,
         post: Post,
         flights: SingleFlight[Answer | None],
-        clock: Callable[[], float] = time.time,
-        shared: SharedAnswers = LOCAL_ANSWERS,
+        clock: Callable[[], float],
+        shared: Answers,
     ) -> None:
         self._server = server
         self._how = how

@@ -46,23 +46,14 @@ _MANY_KEYS: Final = 10
 
 @define(eq=False, repr=False)
 class IssuerKeys:
-    """The keys of one issuer.
-
-    Args:
-        issuer: Its identifier.
-        fetch: Gets a document.
-        flights: Fetch once for all requests that wait.
-        ttl: Seconds for which keys are kept.
-        timeout: Seconds that fetching them may take.
-        on_change: Called when the keys have changed.
-    """
+    """The keys of one issuer."""
 
     issuer: str
     _fetch: Fetch
     _flights: SingleFlight[bool]
-    _ttl: float
-    _timeout: float
-    _on_change: Callable[[], None] = lambda: None
+    _ttl: float  # seconds for which keys are kept
+    _timeout: float  # seconds that fetching them may take
+    _on_change: Callable[[], None]
     _keys: PublicKeys | None = field(default=None, init=False)
     _fetched: float = field(default=-inf, init=False)
     _fresh_until: float = field(default=-inf, init=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -25,7 +24,7 @@ class JwtVerifier:
         self,
         server: ResourceServer,
         issuers: Mapping[str, IssuerKeys],
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float],
     ) -> None:
         self._server = server
         self._issuers = issuers

@@ -18,7 +18,7 @@ from joserfc.jwk import JWKRegistry, Key
 from joserfc.jws import CompactSignature, JWSRegistry, extract_compact
 from joserfc.jws import validate_compact as _validate
 
-from trio_mcp.auth.server.algorithms import ALGORITHMS
+from trio_mcp.auth.server.resource import ALGORITHMS
 
 MAX_KEYS: Final = 100
 """Keys that a set may have."""
@@ -51,8 +51,7 @@ class _Registry(JWSRegistry):
         super().__init__(algorithms=ALGORITHMS, strict_check_header=False)
 
     def get_alg(self, name: str) -> Any:
-        """Return an algorithm, without the warning that joserfc has for `EdDSA`, an old name."""
-        return self.algorithms[name]
+        return self.algorithms[name]  # without joserfc's warning that `EdDSA` is an old name
 
 
 _REGISTRY: Final = _Registry()
@@ -80,14 +79,11 @@ class Signed:
 
 
 def read_signed(token: str, algorithms: Collection[str]) -> Signed:
-    """Read a JWS in its compact form, whose payload is JSON, without checking the signature.
-
-    Args:
-        token: Of a bounded size.
-        algorithms: Those of `ALGORITHMS` that are allowed.
+    """Read a JWS of a bounded size, whose payload is JSON, without checking the signature.
 
     Raises:
-        BadSignature: It is no such JWS, or has a header that is not allowed.
+        BadSignature: It is no such JWS, its algorithm is none of those that are allowed, or its
+            header has extensions.
     """
     try:
         signature = extract_compact(token.encode("ascii"), registry=_REGISTRY)

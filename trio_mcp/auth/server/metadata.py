@@ -17,12 +17,9 @@ from trio_mcp.wire.jsonrpc import Json
 
 
 def metadata_of(server: ResourceServer, name: str, scopes: frozenset[str]) -> dict[str, Json]:
-    """Make the metadata document.
+    """Make the metadata document, with a name for people unless the options have one.
 
-    Args:
-        server: The options.
-        name: The name for people, unless the options have one.
-        scopes: The scopes that any request needs; others are asked for when they are needed.
+    Its scopes are those that any request needs; others are asked for when they are needed.
     """
     dpop = server.dpop
     document: dict[str, Json] = {
@@ -49,11 +46,8 @@ def challenges_of(
 ) -> bytes:
     """Write the value of `WWW-Authenticate`: a challenge for each scheme.
 
-    Args:
-        server: The options.
-        scopes: All scopes that the request needs.
-        error: What is wrong with the request; empty where it had no token.
-        scheme: The scheme of the token that the error is about.
+    It names all `scopes` that the request needs, and an `error` for the `scheme` of its token; none
+    where it had no token.
     """
     dpop = server.dpop
     schemes = ["Bearer", "DPoP"] if dpop is not None else ["Bearer"]

@@ -7,19 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from attrs import Attribute, field, frozen, validators
 
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.scopes import scopes_of
-from trio_mcp.auth.server.algorithms import ALGORITHMS
 from trio_mcp.auth.urls import parsed, resource_metadata_url
 from trio_mcp.public import public_in
 
 if TYPE_CHECKING:
     from trio_mcp.auth.fetching import Fetching
+
+ALGORITHMS: Final = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "Ed25519", "EdDSA"),
+)
+"""The signature algorithms that are known, all of them asymmetric, as JOSE names them (RFC 7518,
+RFC 9864). `EdDSA` is an old name that issuers still use."""
 
 Verify = Callable[[str], Awaitable[Authorization | None]]
 """Takes an access token; returns what it allows, or `None` if it is not valid."""
@@ -32,7 +38,6 @@ def _is_url(_: object, attribute: Attribute[Any], value: Any) -> None:
 
 
 def _check_url(value: Any, what: str) -> None:
-    """Raise `ValueError` for what is no absolute URL that can be trusted."""
     if not isinstance(value, str):
         raise ValueError(f"{what} must be a URL, not {value!r:.200}")
     parsed(value, what)
@@ -182,11 +187,9 @@ class ResourceServer:
 
     @algorithms.validator
     def _check_algorithms(self, attribute: Attribute[Any], value: Sequence[str]) -> None:
-        for name in [value] if isinstance(value, str) else value:
-            if isinstance(value, str) or name not in ALGORITHMS:
-                raise ValueError(f"algorithms cannot have {name!r}: give a list of {ALGORITHMS}")
-        if not value:
-            raise ValueError("algorithms must have at least one")
+        if isinstance(value, str) or not value or not all(name in ALGORITHMS for name in value):
+            some = f"algorithms must be a list of one or more of {', '.join(ALGORITHMS)}"
+            raise ValueError(f"{some}, not {value!r:.200}")
 
     @audiences.validator
     def _check_audiences(self, attribute: Attribute[Any], value: Sequence[str]) -> None:
@@ -194,9 +197,8 @@ class ResourceServer:
             raise ValueError("audiences must be a list of texts that are not empty")
 
     def __attrs_post_init__(self) -> None:
-        if not (self.verifier is None or callable(self.verifier)) and not isinstance(
-            self.verifier, Introspection
-        ):
+        is_known = self.verifier is None or isinstance(self.verifier, Introspection)
+        if not is_known and not callable(self.verifier):
             raise ValueError("verifier must be an Introspection or an async function")
 
     @property

@@ -34,11 +34,8 @@ class SingleFlight(Generic[T]):
     async def run(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> T:
         """Wait for the result of a key's work, which is started unless it is running.
 
-        Args:
-            key: What the work is about.
-            work: Does it. It raises nothing: failures are results.
-
-        If this is cancelled, the work goes on for the others.
+        The work raises nothing: failures are results. If this is cancelled, it goes on for the
+        others.
         """
         flight = self.begin(key, work)
         await flight.done.wait()

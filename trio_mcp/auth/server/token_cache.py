@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TypeVar
+from math import inf
+from typing import Any, Final
 
 import trio
-from attrs import frozen
 
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.server.credentials import TokenRefused
 
-T = TypeVar("T")
-
-
-@frozen
-class _Until:
-    """An outcome that holds until some time, by Trio's clock."""
-
-    outcome: Authorization | str
-    time: float
+_UNKNOWN: Final = (None, -inf)
 
 
 class TokenCache:
@@ -33,10 +25,9 @@ class TokenCache:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        # Most hold until their token expires, so `_Until` is spared: of ten thousand, each byte
-        # counts.
-        self._good: dict[bytes, Authorization | _Until] = {}
-        self._refused: dict[bytes, _Until] = {}
+        # Outcomes, and until when they hold.
+        self._good: dict[bytes, tuple[Authorization, float]] = {}
+        self._refused: dict[bytes, tuple[str, float]] = {}
         self.version = 0
         """Changes whenever the cache is cleared."""
 
@@ -50,28 +41,19 @@ class TokenCache:
             TokenRefused: It was refused before.
         """
         digest = _digest(token)
-        found = self._good.get(digest) or self._refused.get(digest)
-        if isinstance(found, Authorization):
-            return found if trio.current_time() < found.deadline else None
-        if found is None or trio.current_time() >= found.time:
+        outcome, until = self._good.get(digest) or self._refused.get(digest) or _UNKNOWN
+        if trio.current_time() >= until:
             return None
-        if isinstance(found.outcome, str):
-            raise TokenRefused(found.outcome)
-        return found.outcome
+        if isinstance(outcome, str):
+            raise TokenRefused(outcome)
+        return outcome
 
     def put(self, token: str, outcome: Authorization | str, until: float) -> None:
         """Remember what a token allows, or why it is refused, until some time by Trio's clock."""
+        kept: dict[bytes, Any] = self._refused if isinstance(outcome, str) else self._good
         digest = _digest(token)
-        if isinstance(outcome, str):
-            self._keep(self._refused, digest, _Until(outcome, until))
-        elif until == outcome.deadline:
-            self._keep(self._good, digest, outcome)
-        else:
-            self._keep(self._good, digest, _Until(outcome, until))
-
-    def _keep(self, kept: dict[bytes, T], digest: bytes, outcome: T) -> None:
         kept.pop(digest, None)
-        kept[digest] = outcome
+        kept[digest] = outcome, until
         if len(kept) > self._limit:
             del kept[next(iter(kept))]
 

@@ -18,7 +18,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from trio_mcp.auth.server.introspection import Answer
+from trio_mcp.auth.server.introspection import Answer, Answers
 from trio_mcp.auth.server.resource import Introspection
 from trio_mcp.store.changes import Put
 from trio_mcp.store.errors import StoreError
@@ -32,8 +32,8 @@ _PAUSE: Final = 5.0
 _PURPOSE: Final = "trio-mcp introspection 1"
 
 
-class SealedAnswers:
-    """Keeps answers in the store (`SharedAnswers`). If it cannot be used, the issuer is asked."""
+class SealedAnswers(Answers):
+    """Keeps answers in the store. If it cannot be used, the issuer is asked."""
 
     def __init__(self, store: Store, how: Introspection) -> None:
         self._store = store
