@@ -13,7 +13,7 @@ import trio
 
 from tests.fuzz.judging import Finding
 from trio_mcp import Registry, SchemaError
-from trio_mcp.auth import DPoP
+from trio_mcp.auth import DPoP, ResourceServer
 from trio_mcp.auth.challenges import parse_challenges
 from trio_mcp.auth.documents import (
     ClientRegistration,
@@ -153,11 +153,12 @@ def tokens(data: bytes) -> bytes | None:
 
 def proofs(data: bytes) -> bytes | None:
     """A proof that a token is its sender's."""
-    verifier = ProofVerifier(DPoP(), ALGORITHMS, 5.0, clock=lambda: 1_790_000_000.0)
-    url = ["https://mcp.example.com/mcp"]
+    resource, issuers = "https://mcp.example.com/mcp", ["https://login.example.com"]
+    server = ResourceServer(resource=resource, issuers=issuers, leeway=5.0)
+    verifier = ProofVerifier(server, DPoP(), clock=lambda: 1_790_000_000.0)
 
     async def verify() -> None:
-        await verifier.verify(data.decode("latin-1"), "token", "print", "POST", url)
+        await verifier.verify(data.decode("latin-1"), "token", "print", "POST", [resource])
 
     try:
         trio.run(verify)

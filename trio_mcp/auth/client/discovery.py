@@ -66,7 +66,10 @@ async def discover(
             itself = _chosen([origin(url)], issuer)
             server = await server_metadata(fetching, itself, near=url, is_legacy=True)
             return Discovered(resource=canonical(url), server=server)
-        check_resource(about.resource, url)
+        parsed(about.resource, f"the resource in {_ITS_METADATA}")
+        if not covers(about.resource, url):  # its tokens would be stolen
+            where = origin(about.resource)
+            raise DocumentError(f"{_ITS_METADATA} is about another resource, at {where}: refused")
         chosen = _chosen(about.authorization_servers, issuer)
         server = await server_metadata(fetching, chosen, near=url)
     except (BadUrl, DocumentError) as error:
@@ -130,12 +133,13 @@ async def server_metadata(
             if _is_there(fetched, place):
                 what = f"the metadata of {origin(issuer)}"
                 metadata = read(ServerMetadata, fetched.document, what)
-                check_server(metadata, issuer)
+                check_issuer(metadata, issuer)
+                _check_endpoints(metadata, issuer)
                 return metadata
     except (BadUrl, DocumentError) as error:
         raise AuthorizationError(str(error)) from None
     if is_legacy:
-        return fallback_metadata(issuer)
+        return _fallback_metadata(origin(issuer))
     raise AuthorizationError(f"{origin(issuer)} has no metadata of an authorization server")
 
 
@@ -148,12 +152,8 @@ def _is_there(fetched: Fetched, url: str) -> bool:
     raise AuthorizationError(f"{origin(url)} answered {fetched.status} for its metadata")
 
 
-def fallback_metadata(url: str) -> ServerMetadata:
-    """Make the metadata of a server of 2025-03-26 that is its own authorization server.
-
-    That revision fixes its endpoints, and that it supports S256.
-    """
-    root = origin(url)
+def _fallback_metadata(root: str) -> ServerMetadata:
+    """Say what 2025-03-26 fixes of a server that is its own authorization server."""
     return ServerMetadata(
         issuer=root,
         authorization_endpoint=f"{root}/authorize",
@@ -163,22 +163,7 @@ def fallback_metadata(url: str) -> ServerMetadata:
     )
 
 
-def check_resource(resource: str, url: str) -> None:
-    """Raise `DocumentError` for metadata of another resource, whose tokens would be stolen."""
-    parsed(resource, f"the resource in {_ITS_METADATA}")
-    if not covers(resource, url):
-        where = origin(resource)
-        raise DocumentError(f"{_ITS_METADATA} is about another resource, at {where}: refused")
-
-
-def check_server(metadata: ServerMetadata, issuer: str) -> None:
-    """Refuse metadata of another authorization server, or with insecure endpoints.
-
-    Raises:
-        DocumentError: Its issuer is not identical to the one that was asked for.
-        BadUrl: An endpoint must not be used.
-    """
-    check_issuer(metadata, issuer)
+def _check_endpoints(metadata: ServerMetadata, issuer: str) -> None:
     for name in ("authorization_endpoint", "token_endpoint", "registration_endpoint"):
         endpoint: str | None = getattr(metadata, name)
         if endpoint is not None:

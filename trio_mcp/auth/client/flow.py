@@ -65,6 +65,7 @@ class AuthorizationFlow(httpx2.Auth, ABC):
     store: TokenStore = Factory(MemoryStore)
     dpop: bool | None = None
     fetching: Fetching = Factory(Fetching)
+    _sign: Signer | None = field(default=None, init=False, repr=False)
     _bound_to: str | None = field(default=None, init=False, repr=False)
     _accesses: list[Access] = field(factory=list, init=False, repr=False)
     _opening: trio.Lock = field(factory=trio.Lock, init=False, repr=False)
@@ -85,9 +86,6 @@ class AuthorizationFlow(httpx2.Auth, ABC):
     @abstractmethod
     def _is_arranged(self) -> bool:
         """Whether our credentials are for one authorization server only."""
-
-    def _signer(self) -> Signer | None:
-        return None
 
     def _with_defaults(self, scopes: tuple[str, ...], server: ServerMetadata) -> tuple[str, ...]:
         """Add the scopes that this way always wants."""
@@ -176,7 +174,8 @@ class AuthorizationFlow(httpx2.Auth, ABC):
                 return token
             if token.refresh_token is not None:
                 return await self._refreshed(access)
-            return None if _is_over(token) else token
+            is_over = token.expires_at is not None and time.time() >= token.expires_at
+            return None if is_over else token
 
     async def _renewed(
         self, access: Access, used: Token | None, challenge: Challenge
@@ -330,7 +329,7 @@ class AuthorizationFlow(httpx2.Auth, ABC):
             fetching=self._reaching(access),
             near=access.url,
             key=access.key,
-            sign=self._signer(),
+            sign=self._sign,
         )
 
 
@@ -365,7 +364,3 @@ def _check_scopes(access: Access, token: Token | None, challenge: Challenge) -> 
     needs = f"the scopes {named}" if named else "more scopes, but does not say which"
     why = "no login has given a token with them"
     raise AuthorizationError(f"{origin(access.url)} needs {needs}: {why}", INSUFFICIENT_SCOPE)
-
-
-def _is_over(token: Token) -> bool:
-    return token.expires_at is not None and time.time() >= token.expires_at

@@ -15,7 +15,6 @@ from trio_mcp.auth.client.token_endpoint import (
     JWT_BEARER,
     TOKEN_EXCHANGE,
     Form,
-    Signer,
     TokenEndpoint,
     signer,
 )
@@ -89,16 +88,12 @@ class ClientCredentials(_Machine):
     private_key: str | bytes | None = field(default=None, repr=False)
     algorithm: str | None = field(default=None, repr=False)
     key_id: str | None = field(default=None, repr=False)
-    _sign: Signer | None = field(default=None, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if (self.client_secret is None) == (self.private_key is None):
             raise ValueError("ClientCredentials: give a client_secret or a private_key")
         if self.private_key is not None:
             self._sign = signer(self.private_key, self.algorithm, self.key_id)
-
-    def _signer(self) -> Signer | None:
-        return self._sign
 
     async def _grant(
         self, found: Discovered, asked: tuple[str, ...], access: Access

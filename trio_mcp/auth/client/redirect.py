@@ -105,7 +105,9 @@ class Redirect:
             return HTTPStatus.NOT_FOUND
         if request.method != b"GET":
             return HTTPStatus.METHOD_NOT_ALLOWED
-        if self._answer is not None or request.host not in self._hosts:
+        port = urlsplit(self.uri).port
+        ours = f"127.0.0.1:{port}", f"localhost:{port}"  # any other would be DNS rebinding
+        if self._answer is not None or request.host not in ours:
             return HTTPStatus.BAD_REQUEST
         try:
             pairs = parse_qsl(query, True, True, max_num_fields=_MOST_PARAMETERS)
@@ -117,12 +119,6 @@ class Redirect:
             return HTTPStatus.BAD_REQUEST
         self._answer = parameters
         return HTTPStatus.OK
-
-    @property
-    def _hosts(self) -> tuple[str, str]:
-        """The hosts by which a browser may know us, which keeps out DNS rebinding."""
-        port = urlsplit(self.uri).port
-        return f"127.0.0.1:{port}", f"localhost:{port}"
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from attrs import field, frozen
 from trio_mcp.auth import challenges
 from trio_mcp.auth.authorization import Authorization, with_deadline
 from trio_mcp.auth.fetching import Fetcher, Fetching
+from trio_mcp.auth.server.claims import ClaimsCheck
 from trio_mcp.auth.server.credentials import (
     Credentials,
     Denied,
@@ -96,23 +97,21 @@ class Authenticator:
         self._is_dpop_required = server.dpop is not None and server.dpop.required
         self._proofs: ProofVerifier | None = None
         if server.dpop is not None:
-            self._proofs = ProofVerifier(
-                server.dpop, server.algorithms, server.leeway, clock, shared.proofs
-            )
+            self._proofs = ProofVerifier(server, server.dpop, clock, shared.proofs)
 
     def _verifier(self, nursery: trio.Nursery, fetcher: Fetcher, answers: Answers) -> VerifyFor:
-        server, how = self._server, self._server.verifier
+        server, how, check = self._server, self._server.verifier, ClaimsCheck(self._server)
         if isinstance(how, Introspection):
             self._refused_for = min(_REFUSED_FOR, how.cache_ttl)
             asks: SingleFlight[Answer | None] = SingleFlight(nursery)
             post = partial(fetcher.post, near=None)  # the author trusts the issuers
-            return Introspector(server, how, post, asks, self._clock, answers)
+            return Introspector(server, check, how, post, asks, self._clock, answers)
         if how is not None:
             return _lasting(how, 0.0)
         get, flights = partial(fetcher.get, near=None), SingleFlight[bool](nursery)
         options = (get, flights, server.keys_ttl, fetcher.how.timeout, self._cache.clear)
         keys = {issuer: IssuerKeys(issuer, *options) for issuer in server.issuers}
-        return _lasting(JwtVerifier(server, keys, self._clock), inf)
+        return _lasting(JwtVerifier(server, check, keys, self._clock), inf)
 
     # -- tokens ---------------------------------------------------------------------------
 

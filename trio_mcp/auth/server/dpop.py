@@ -7,7 +7,6 @@ good once: used ones are remembered for as long as they would be good.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
@@ -20,7 +19,7 @@ from trio_mcp.auth.digests import digest_of, same
 from trio_mcp.auth.server.claims import is_time
 from trio_mcp.auth.server.credentials import ProofRefused
 from trio_mcp.auth.server.keys import BadSignature, public_key, read_signed
-from trio_mcp.auth.server.resource import DPoP, ReplayStore
+from trio_mcp.auth.server.resource import DPoP, ReplayStore, ResourceServer
 from trio_mcp.auth.urls import BadUrl, origin, parsed
 
 MAX_PROOF: Final = 8192
@@ -105,15 +104,13 @@ class ProofVerifier:
 
     def __init__(
         self,
+        server: ResourceServer,
         how: DPoP,
-        algorithms: Collection[str],
-        leeway: float,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float],
         shared: ReplayStore | None = None,
     ) -> None:
+        self._server = server
         self._how = how
-        self._algorithms = algorithms
-        self._leeway = leeway
         self._clock = clock
         self._store: ReplayStore = how.replay_store or shared or ReplayRecord(how.max_proofs)
         self._nonces = Nonces(how.nonce_keys, 2 * how.max_age, clock) if how.nonces else None
@@ -145,7 +142,7 @@ class ProofVerifier:
 
     def _signed(self, proof: str, thumbprint: str) -> Any:
         try:
-            signed = read_signed(proof, self._algorithms)
+            signed = read_signed(proof, self._server.algorithms)
             if signed.header.get("typ") != "dpop+jwt":
                 raise ProofRefused("the proof is none by its type")
             key = public_key(signed.header.get("jwk"))
@@ -160,8 +157,9 @@ class ProofVerifier:
         made, id = claims.get("iat"), claims.get("jti")
         if not is_time(made):
             raise ProofRefused("the proof does not say when it was made")
-        left = made + self._how.max_age + self._leeway - self._clock()
-        if not 0 < left <= self._how.max_age + 2 * self._leeway:
+        leeway, max_age = self._server.leeway, self._how.max_age
+        left = made + max_age + leeway - self._clock()
+        if not 0 < left <= max_age + 2 * leeway:
             raise ProofRefused("the proof is too old, or from the future")
         if not isinstance(id, str) or not 0 < len(id) <= _LONGEST_ID:
             raise ProofRefused("the proof has no id that can be remembered")

@@ -46,31 +46,17 @@ class Answers:
         """Share an answer with the other instances."""
 
 
+@frozen
 class Introspector:
     """Asks the issuer about tokens, once for each however many requests bring it."""
 
-    def __init__(
-        self,
-        server: ResourceServer,
-        how: Introspection,
-        post: Post,
-        flights: SingleFlight[Answer | None],
-        clock: Callable[[], float],
-        shared: Answers,
-    ) -> None:
-        self._server = server
-        self._how = how
-        self._post = post
-        self._flights = flights
-        self._check = ClaimsCheck(server)
-        self._clock = clock
-        self._shared = shared
-        client = ClientRegistration(client_id=how.client_id, client_secret=how.client_secret)
-        self._headers = {
-            "Accept": "application/json",
-            "Content-Type": "application/x-www-form-urlencoded",
-            "Authorization": client.basic,
-        }
+    _server: ResourceServer
+    _check: ClaimsCheck
+    _how: Introspection
+    _post: Post
+    _flights: SingleFlight[Answer | None]
+    _clock: Callable[[], float]
+    _shared: Answers
 
     async def __call__(self, token: str) -> tuple[Authorization, float]:
         """Check a token.
@@ -114,9 +100,16 @@ class Introspector:
         return Answer(claims, self._how.cache_ttl)
 
     async def _ask(self, token: str) -> dict[str, Any] | None:
+        how = self._how
+        client = ClientRegistration(client_id=how.client_id, client_secret=how.client_secret)
+        headers = {
+            "Accept": "application/json",
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Authorization": client.basic,
+        }
         form = urlencode({"token": token, "token_type_hint": "access_token"}).encode()
         try:
-            fetched = await self._post(self._how.endpoint, form, self._headers)
+            fetched = await self._post(how.endpoint, form, headers)
         except AuthorizationError as error:
             logger.warning("A token cannot be looked up: %s", error)
             return None

@@ -112,16 +112,13 @@ class IssuerKeys:
             self._on_change()
 
     async def _jwks_uri(self) -> str:
-        metadata = await self._metadata()
-        check_issuer(metadata, self.issuer)
-        check_endpoint(metadata.jwks_uri, self.issuer, "its jwks_uri")
-        return metadata.jwks_uri
-
-    async def _metadata(self) -> IssuerMetadata:
         for url in server_metadata_urls(self.issuer):
             fetched = await self._fetch(url)
             if fetched.status == HTTPStatus.OK:
-                return read(IssuerMetadata, fetched.document, "its metadata")
+                metadata = read(IssuerMetadata, fetched.document, "its metadata")
+                check_issuer(metadata, self.issuer)
+                check_endpoint(metadata.jwks_uri, self.issuer, "its jwks_uri")
+                return metadata.jwks_uri
         raise DocumentError(f"it answers {fetched.status} where its metadata should be")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from attrs import frozen
+
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.server.claims import ClaimsCheck
 from trio_mcp.auth.server.credentials import TokenRefused
@@ -17,19 +19,14 @@ _TYPES: Final = frozenset({"at+jwt", "application/at+jwt", "jwt", "application/j
 (proofs, logout tokens, security events) are no access tokens, even if they are well signed."""
 
 
+@frozen
 class JwtVerifier:
     """Checks tokens for a server by their issuers' keys; the clock is in seconds since 1970."""
 
-    def __init__(
-        self,
-        server: ResourceServer,
-        issuers: Mapping[str, IssuerKeys],
-        clock: Callable[[], float],
-    ) -> None:
-        self._server = server
-        self._issuers = issuers
-        self._check = ClaimsCheck(server)
-        self._clock = clock
+    _server: ResourceServer
+    _check: ClaimsCheck
+    _issuers: Mapping[str, IssuerKeys]
+    _clock: Callable[[], float]
 
     async def __call__(self, token: str) -> Authorization:
         """Check a token: cheap checks first, and no request for a token of another issuer.

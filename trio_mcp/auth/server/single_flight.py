@@ -22,14 +22,14 @@ class _Flight(Generic[T]):
     results: list[T] = field(factory=list)
 
 
+@define(eq=False)
 class SingleFlight(Generic[T]):
     """Runs work in a nursery, so that it goes on if a task that waits for it is cancelled."""
 
-    def __init__(self, nursery: trio.Nursery) -> None:
-        self._nursery = nursery
-        self._flights: dict[Hashable, _Flight[T]] = {}
-        self._working = trio.Semaphore(MAX_FLIGHTS)
-        self._turns = trio.Semaphore(_AT_ONCE)
+    _nursery: trio.Nursery
+    _flights: dict[Hashable, _Flight[T]] = field(factory=dict)
+    _working: trio.Semaphore = field(factory=lambda: trio.Semaphore(MAX_FLIGHTS))
+    _turns: trio.Semaphore = field(factory=lambda: trio.Semaphore(_AT_ONCE))
 
     async def run(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> T:
         """Wait for the result of a key's work, which is started unless it is running.

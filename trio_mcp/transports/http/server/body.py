@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from trio_mcp.transports.http.server.head import CHUNKED
-from trio_mcp.transports.http.server.refused import Refused
+from trio_mcp.transports.http.server.response import Refused
 
 _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})(;[\t\x20-\x7e\x80-\xff]*)?")
 _TRAILER: Final = re.compile(
@@ -18,10 +18,6 @@ _TRAILER: Final = re.compile(
 )
 _MAX_LINE: Final = 1024
 _MAX_IGNORED: Final = 8 * 1024
-
-
-def _too_large(max_bytes: int) -> Refused:
-    return Refused(413, f"The body is longer than {max_bytes} bytes.")
 
 
 class FixedBody:
@@ -83,8 +79,7 @@ class ChunkedBody:
             raise Refused(400, "A chunk must begin with its size in hexadecimal digits.")
         self._ignore(match[2] or b"")
         self._chunk = int(match[1], 16)
-        if self.received + self._chunk > self._max_bytes:
-            raise _too_large(self._max_bytes)
+        _check_size(self.received + self._chunk, self._max_bytes)
         self._step = self._data if self._chunk else self._trailer
         return True
 
@@ -148,6 +143,10 @@ def body_of(length: int, max_bytes: int) -> Body:
     """
     if length == CHUNKED:
         return ChunkedBody(max_bytes)
-    if length > max_bytes:
-        raise _too_large(max_bytes)
+    _check_size(length, max_bytes)
     return FixedBody(length)
+
+
+def _check_size(size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        raise Refused(413, f"The body is longer than {max_bytes} bytes.")

@@ -25,8 +25,7 @@ from trio_mcp.transports.http.server.exchange import Exchange
 from trio_mcp.transports.http.server.head import Head, HeadReader
 from trio_mcp.transports.http.server.peers import base_scope
 from trio_mcp.transports.http.server.pipe import pipe_over
-from trio_mcp.transports.http.server.refused import Refused
-from trio_mcp.transports.http.server.response import ResponseError
+from trio_mcp.transports.http.server.response import Refused, ResponseError
 from trio_mcp.transports.http.server.service import Service
 from trio_mcp.transports.http.server.watch import LISTEN_AFTER, Watch
 
@@ -145,7 +144,8 @@ class Connection:
             words = self._last_words.response(self.service.date_line(), with_body=with_body)
             await self._pipe.send(memoryview(words))
             self.service.counters.bytes_out += len(words)
-        if self._last_words is not None or self.buffer or self._body_is_unread():
+        unread = self.buffer or (self._body is not None and not self._body.complete)
+        if self._last_words is not None or unread:
             # Closing a socket that still has input would have the kernel throw away what the
             # client has not read yet.
             if isinstance(self._stream, trio.abc.HalfCloseableStream):
@@ -154,9 +154,6 @@ class Connection:
                 self.buffer.clear()
                 await self.fill()
         await self._pipe.close()
-
-    def _body_is_unread(self) -> bool:
-        return self._body is not None and not self._body.complete
 
     # Requests --------------------------------------------------------------------------------
 

@@ -11,8 +11,7 @@ from trio_mcp.transports.http.server.asgi import Message
 from trio_mcp.transports.http.server.body import Body
 from trio_mcp.transports.http.server.head import Head
 from trio_mcp.transports.http.server.limits import HttpLimits
-from trio_mcp.transports.http.server.refused import Refused
-from trio_mcp.transports.http.server.response import Response, ResponseError
+from trio_mcp.transports.http.server.response import Refused, Response, ResponseError
 from trio_mcp.transports.http.server.service import Service
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"

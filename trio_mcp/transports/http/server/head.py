@@ -15,11 +15,10 @@ from typing import Final
 from urllib.parse import unquote
 
 import httptools
-from attrs import define
+from attrs import define, field
 
 from trio_mcp.transports.http.server.asgi import Headers
-from trio_mcp.transports.http.server.refused import Refused
-from trio_mcp.transports.http.server.response import options_of
+from trio_mcp.transports.http.server.response import Refused, options_of
 
 _REQUEST_LINE: Final = re.compile(
     rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([\x21\x22\x24-\x7e]+) HTTP/1\.([01])\r\n"
@@ -120,9 +119,9 @@ def parse_head(raw: bytes, max_headers: int) -> Head:
     if len(headers) > max_headers:
         raise Refused(431, f"There are more than {max_headers} headers.")
     special: dict[bytes, bytes] = {}
-    for field in headers:
-        if field[0] in _SPECIAL:
-            _note(special, *field)
+    for name, value in headers:
+        if name in _SPECIAL:
+            _note(special, name, value)
     is_1_1 = minor == b"1"
     _check_host(special.get(b"host"), is_1_1)
     if not target.startswith(b"/"):
@@ -146,12 +145,12 @@ _SPECIAL: Final = frozenset(
 )
 
 
+@define
 class _Collector:
     """What llhttp finds."""
 
-    def __init__(self) -> None:
-        self.headers: Headers = []
-        self.complete = False
+    headers: Headers = field(factory=list)
+    complete: bool = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name.lower(), value.strip()))

@@ -18,18 +18,17 @@ READ_BYTES: Final = 64 * 1024
 
 
 class Pipe:
-    """What a connection does with its stream, whichever that is."""
+    """What a connection does with its stream, whichever that is.
+
+    To write raises `trio.BrokenResourceError` if the client is gone.
+    """
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
         self._is_open = False
 
     async def open(self) -> None:
-        """Get ready to read and write.
-
-        Raises:
-            trio.BrokenResourceError: The client does not play along.
-        """
+        """Get ready to read and write, or raise `trio.BrokenResourceError`."""
         if isinstance(self._stream, trio.SSLStream):
             await self._stream.do_handshake()
         self._is_open = True
@@ -42,19 +41,11 @@ class Pipe:
             return b""
 
     def send_nowait(self, data: bytes) -> int:
-        """Write as much as can be written without waiting, and return how many bytes that was.
-
-        Raises:
-            trio.BrokenResourceError: The client is gone.
-        """
+        """Write as much as can be written without waiting, and return how many bytes that was."""
         return 0
 
     async def send(self, data: memoryview) -> None:
-        """Write everything. Cancelled, it leaves open how much was written.
-
-        Raises:
-            trio.BrokenResourceError: The client is gone.
-        """
+        """Write everything. Cancelled, it leaves open how much was written."""
         await self._stream.send_all(data)
 
     async def close(self) -> None:

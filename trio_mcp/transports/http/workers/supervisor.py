@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 import trio
+from attrs import define, field
 
 from trio_mcp.backoff import backoff
 from trio_mcp.system import flags
@@ -41,18 +42,18 @@ _TERMINATE_TIMEOUT: Final = 5.0
 _HANGUP: Final[int] = getattr(signal, "SIGHUP", 0)  # which Windows does not have, nor workers
 
 
+@define(eq=False)
 class Child:
     """A worker, as the parent sees it."""
 
-    def __init__(self, process: trio.Process, channel: Channel) -> None:
-        self.process: Final = process
-        self.channel: Final = channel
-        self.ready: float | None = None
-        self.stopping = False
-        self.ended = False
-        self.metrics: Snapshot = {}
-        self.asked = False
-        self._changed = trio.lowlevel.ParkingLot()
+    process: trio.Process
+    channel: Channel
+    ready: float | None = None
+    stopping: bool = False
+    ended: bool = False
+    metrics: Snapshot = field(factory=dict)
+    asked: bool = False
+    _changed: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
 
     def changed(self) -> None:
         self._changed.unpark_all()
@@ -238,13 +239,13 @@ class Supervisor:
 
     async def _run_again(self, fd: int) -> trio.Process:
         kept = {key: each for key, each in os.environ.items() if key != NOTIFY_SOCKET}
-        options: dict[str, Any] = {
-            "stdin": subprocess.DEVNULL,
-            "pass_fds": (fd, *self._fds),
-            "env": {**kept, ENVIRONMENT: str(fd)},
-            "start_new_session": True,  # Ctrl-C is for the parent, which then stops them once
-        }
-        return await trio.lowlevel.open_process([sys.executable, *sys.orig_argv[1:]], **options)
+        return await trio.lowlevel.open_process(
+            [sys.executable, *sys.orig_argv[1:]],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(fd, *self._fds),
+            env={**kept, ENVIRONMENT: str(fd)},
+            start_new_session=True,  # Ctrl-C is for the parent, which then stops them once
+        )
 
     async def _attend(self, child: Child) -> None:
         try:

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 import trio
@@ -78,7 +79,7 @@ class Worker:
         """Listen to the parent during the block, and have its last word at the end."""
         self._snapshot = snapshot
         with self._folder:
-            async with background_task(self._channel.send_news, self._hear(stop)):
+            async with background_task(self._channel.send_news, partial(self._hear, stop)):
                 yield
             with trio.move_on_after(_TIMEOUT, shield=True):
                 self._channel.tell(metrics=snapshot())
@@ -96,15 +97,12 @@ class Worker:
                 await self._told.park()
         return self._total or self._snapshot()
 
-    def _hear(self, stop: Callable[[], None]) -> Callable[[], Any]:
-        async def hear() -> None:
-            self._take(self._first, stop)  # it may end with `stop`: a reload was quicker
-            async for news in self._news:
-                self._take(news, stop)
-            self._folder.is_ours = True  # the parent is gone, however that happened
-            stop()
-
-        return hear
+    async def _hear(self, stop: Callable[[], None]) -> None:
+        self._take(self._first, stop)  # it may end with `stop`: a reload was quicker
+        async for news in self._news:
+            self._take(news, stop)
+        self._folder.is_ours = True  # the parent is gone, however that happened
+        stop()
 
     def _take(self, news: dict[str, Any], stop: Callable[[], None]) -> None:
         self.live = news.get("live", self.live)
