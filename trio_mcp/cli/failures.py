@@ -1,7 +1,8 @@
 """What a command says when it fails: one line, and what to do about it.
 
 All exceptions are explained here, and not by commands. Any function of the command line may raise
-`Failure`, whose text the person reads, so docstrings name other exceptions only.
+`Failure`, whose text the person reads, and lets `ClientError` and `OSError` through; so docstrings
+name other exceptions only.
 """
 
 from __future__ import annotations

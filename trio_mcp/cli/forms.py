@@ -21,11 +21,7 @@ async def ask_for(
 ) -> Json:
     """Ask for the value of one property until it fits; for an object, property by property.
 
-    Returns:
-        The value; `None` if an optional one was left out.
-
-    Raises:
-        NoAnswer: The person ended the input.
+    It returns `None` if an optional one was left out, and raises `NoAnswer` at the input's end.
     """
     describe(prompter, field)
     label = f"{within}{name}"

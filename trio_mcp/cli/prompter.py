@@ -41,12 +41,7 @@ class Prompt:
         self._given_up = False
 
     async def read(self, label: str, *, default: str = "", choices: Sequence[str] = ()) -> str:
-        """Read a line. If cancelled, it restores the terminal.
-
-        Raises:
-            NoAnswer: Ctrl-D.
-            CtrlC: Ctrl-C.
-        """
+        """Read a line, or raise `NoAnswer` or `CtrlC`. If cancelled, it restores the terminal."""
         self._given_up = False
 
         async def give_up_when_cancelled() -> None:
@@ -117,11 +112,7 @@ class Prompter:
         self._prompt: Prompt | None = None
 
     async def ask(self, label: str, *, default: str = "", choices: Sequence[str] = ()) -> str:
-        """Ask for a line. Ctrl-C interrupts as anywhere else on the command line.
-
-        Raises:
-            NoAnswer: Ctrl-D.
-        """
+        """Ask for a line, or raise `NoAnswer`. Ctrl-C interrupts as it does elsewhere."""
         if self._prompt is None:
             self._prompt = Prompt()
         try:

@@ -22,8 +22,7 @@ def run_async(
 ) -> T:
     """Run an asynchronous function. The first SIGINT or SIGTERM cancels it, the second one kills.
 
-    Raises:
-        Interrupted: It was cancelled by a signal.
+    What was cancelled so raises `Interrupted`, unless `on_interrupt` returns true for a SIGINT.
     """
     return trio.run(partial(_interruptible, main, on_interrupt or (lambda: False)))
 

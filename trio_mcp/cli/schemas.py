@@ -45,11 +45,7 @@ _YES_OR_NO: Final = {
 
 
 def json_of(text: str) -> Json:
-    """Parse JSON, without the extensions that Python accepts.
-
-    Raises:
-        ValueError: It is not JSON.
-    """
+    """Parse JSON, without the extensions that Python accepts: these raise `ValueError` as well."""
 
     def refuse(name: str) -> Json:
         raise ValueError(f"{name} is not JSON")
@@ -217,11 +213,7 @@ class Field:
         return text
 
     def collected(self, texts: list[str]) -> Json:
-        """Convert one or more texts to a JSON value; several of them make a list.
-
-        Raises:
-            ValueError: There are several, and no list is expected.
-        """
+        """Convert texts to a JSON value; `ValueError` if there are several, and no list can be."""
         if len(texts) == 1:
             return self.typed(texts[0])
         if self.types and "array" not in self.types:

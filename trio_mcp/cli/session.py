@@ -94,11 +94,7 @@ async def connected(
     may_ask: bool = True,
     http: HttpOptions | None = None,
 ) -> AsyncIterator[Session]:
-    """Connect to a target for the length of a block.
-
-    Raises:
-        ClientError: As `trio_mcp.connect` does.
-    """
+    """Connect to a target for the length of a block."""
     prompter, tasks = Prompter(screen), TasksClient()
     connection = connect(
         target.url or target.process or (),

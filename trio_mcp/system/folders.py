@@ -50,21 +50,11 @@ class _ByDescriptor:
         return cls(os.open(path, _DIRECTORY))
 
     def inner(self, name: str) -> _ByDescriptor:
-        """Open a directory in it.
-
-        Raises:
-            OSError: There is none of that name (`ENOENT`), it is a link (`ELOOP`), no directory
-                (`ENOTDIR`), or the system fails.
-        """
+        """Open a directory in it; a link (`ELOOP`), or anything else (`ENOTDIR`), is an error."""
         return _ByDescriptor(os.open(name, _DIRECTORY | flags.NOFOLLOW, dir_fd=self._fd))
 
     def open_file(self, name: str) -> int:
-        """Open a regular file in it for reading, and return the descriptor.
-
-        Raises:
-            OSError: There is none of that name (`ENOENT`), it is a link (`ELOOP`), no regular file
-                (`ENODEV`), or the system fails.
-        """
+        """Open a regular file in it for reading; a link (`ELOOP`) or a device (`ENODEV`) fails."""
         # To open a device can set it going, so look first. What counts is what was opened.
         status = os.stat(name, dir_fd=self._fd, follow_symlinks=False)
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
@@ -149,20 +139,12 @@ Folder = _ByDescriptor | _ByPath
 
 
 def open_folder(path: str | os.PathLike[str]) -> Folder:
-    """Open a directory, which may be a link itself.
-
-    Raises:
-        OSError: There is none.
-    """
+    """Open a directory, which may be a link itself."""
     return _ByDescriptor.at(path) if WALKS else _ByPath.at(os.fspath(path))
 
 
 def open_below(folder: Folder, names: list[str]) -> Folder:
-    """Go from a directory to one below it; the former is closed, however it ends.
-
-    Raises:
-        OSError: As `Folder.inner` does.
-    """
+    """Go from a directory to one below it, as `inner` does; the former is closed in any case."""
     for name in names:
         above = folder
         try:

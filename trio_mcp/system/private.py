@@ -34,20 +34,12 @@ else:
         return about.st_uid == os.geteuid() and not stat.S_IMODE(about.st_mode) & 0o077
 
     def replace(new: Path, path: Path) -> None:
-        """Replace a file by another; this may block for two seconds.
-
-        Raises:
-            OSError: It cannot be done, such as while a reader keeps the file open (on Windows).
-        """
+        """Replace a file by another; this may block for two seconds, while a reader has it open."""
         os.replace(new, path)
 
 
 def write_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Replace a file's content atomically: no reader sees half of it. This blocks.
-
-    Raises:
-        OSError: It cannot be done; then the file is as it was.
-    """
+    """Replace a file's content atomically, or leave it as it was: no reader sees half of it."""
     handle, new = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # with mode 0600
     try:
         with open(handle, "wb") as file:

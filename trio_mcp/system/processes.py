@@ -81,19 +81,11 @@ else:
         return {"start_new_session": True}
 
     def group_of(pid: int) -> ProcessGroup:
-        """Make a group of a process that was just started with `start_options`.
-
-        Raises:
-            OSError: The system refuses. The process has been ended.
-        """
+        """Make a group of a process just started with `start_options`, or end that (`OSError`)."""
         return ProcessGroup(pid)
 
     def runnable(command: Sequence[str], environment: Mapping[str, str]) -> Sequence[str] | str:
-        """Write a command so that the system finds its program.
-
-        Raises:
-            ValueError: An argument cannot be passed on safely.
-        """
+        """Write a command so that the system finds its program, or raise `ValueError` if unsafe."""
         return command
 
     SAFE_ENVIRONMENT: Final = (

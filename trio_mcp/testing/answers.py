@@ -24,15 +24,12 @@ CANCEL: Final[Mapping[str, Any]] = {"action": "cancel"}
 
 @define
 class Script:
-    """Scripted answers, which note the questions and what went wrong.
-
-    Args:
-        answers: To questions to the person, in a form or on a page.
-        samples: To questions to the model.
-    """
+    """Scripted answers, which note the questions and what went wrong."""
 
     answers: Answers | None
+    """To questions to the person, in a form or on a page."""
     samples: Answers | None
+    """To questions to the model."""
     asked: list[dict[str, Any]]
     """The parameters of all questions."""
     problems: list[str] = field(factory=list)
@@ -50,11 +47,7 @@ class Script:
         )
 
     def check(self) -> None:
-        """Make sure that exactly the answered questions were asked.
-
-        Raises:
-            AssertionError: They were not.
-        """
+        """Raise `AssertionError` unless exactly the answered questions were asked."""
         for kind, answers in (("answers", self.answers), ("samples", self.samples)):
             left = 0 if answers is None or callable(answers) else len(answers)
             left -= self._used.get(kind, 0)

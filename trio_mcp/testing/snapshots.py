@@ -40,11 +40,7 @@ def snapshot_of(test_file: Path, test_name: str, name: str | None) -> Path:
 
 
 def compare(found: Any, path: Path, *, update: bool) -> None:
-    """Compare something with a snapshot, or write it there.
-
-    Raises:
-        AssertionError: They differ, or there is no snapshot yet.
-    """
+    """Compare something with a snapshot (else `AssertionError`), or write it there."""
     text = json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     if update:
         path.write_text(text, encoding="utf-8")

@@ -33,11 +33,7 @@ class Connection:
         self._parser: Any = None
 
     async def call(self, body: bytes) -> bool:
-        """Send a call and wait for its reply; return whether it succeeded.
-
-        Raises:
-            OSError: The server cannot be reached.
-        """
+        """Send a call and wait for its reply; return whether it succeeded."""
         if self._stream is None:
             await self._connect()
         assert self._stream is not None

@@ -22,11 +22,7 @@ _AUTHORIZATION: Final = "Authorization"
 async def check_challenge(
     report: Report, url: str, options: HttpOptions, timeouts: Timeouts
 ) -> None:
-    """Check the answers to requests without a token, and with an invalid one.
-
-    Raises:
-        ClientError: The server cannot be reached.
-    """
+    """Check the answers to requests without a token, and with an invalid one."""
     headers = {k: v for k, v in options.headers.items() if k.lower() != _AUTHORIZATION.lower()}
     stranger = evolve(options, headers=headers, auth=None)
     async with open_http_probe(url, stranger, "modern", timeouts) as probe:

@@ -190,16 +190,12 @@ def check_unexpected(report: Report, probe: Probe) -> None:
         if noise.fault is not None and not report.has("bad-message", noise.fault):
             what = f"what it writes is no proper message, as {noise.fault}"
             report.add("bad-message", f"{what}: {cut(noise.line)!r}")
-    for code, ids, does in (
-        (
-            "stray-answer",
-            probe.stray_answers,
-            "it answers what was not asked, with the id",
-        ),
-        ("repeated-answer", probe.repeated_answers, "it answers more than once, with the id"),
+    for code, does, ids in (
+        ("stray-answer", "it answers what was not asked", probe.stray_answers),
+        ("repeated-answer", "it answers more than once", probe.repeated_answers),
     ):
         if ids:
-            report.add(code, f"{does} {', '.join(map(shown, ids[:3]))}")
+            report.add(code, f"{does}, with the id {', '.join(map(shown, ids[:3]))}")
     if probe.requests_received and probe.era == "modern":
         asked = ", ".join(map(cut, sorted(set(probe.requests_received))))
         report.add("asks-modern-client", f"it sends requests to a modern client: {asked}")

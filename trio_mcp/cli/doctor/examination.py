@@ -70,11 +70,7 @@ class Times:
 async def examine_process(
     command: Sequence[str], options: ProcessOptions, target: str, times: Times
 ) -> Report:
-    """Examine a server that is a command.
-
-    Raises:
-        CannotStart: The command does not exist, or cannot be executed.
-    """
+    """Examine a server that is a command."""
     report = Report(target)
     async with marked(options) as (options, find):
 
@@ -127,11 +123,7 @@ async def examine_starts(
 
 
 async def examine_url(url: str, options: HttpOptions, times: Times) -> Report:
-    """Examine a server at a URL.
-
-    Raises:
-        ClientError: It cannot be reached, or gave no token.
-    """
+    """Examine a server at a URL."""
     report = Report(url)
     await check_challenge(report, url, options, times.timeouts)
     visit = partial(open_http_probe, url, options, timeouts=times.timeouts)

@@ -29,8 +29,7 @@ Find = Callable[[], list[psutil.Process]]
 async def marked(options: ProcessOptions) -> AsyncIterator[tuple[ProcessOptions, Find]]:
     """Mark all processes that are started with some options, and kill them at the end of the block.
 
-    Yields:
-        The options, and a function that finds those of the processes that run.
+    It yields the options, and a function that finds those of the processes that run.
     """
     mark = f"{options.env.get(_MARK, '')}-{uuid.uuid4().hex}"
 

@@ -70,12 +70,9 @@ Connect = Callable[[], AbstractAsyncContextManager[Upstream]]
 
 
 class Relay:
-    """An ASGI app: the page, and a relay to the server.
+    """An ASGI app: the page, and a relay to the server: to an endpoint, or by a connection each.
 
-    Args:
-        about: What the page learns about the server once it has the token.
-        connect: Opens a connection, for servers without an endpoint.
-        endpoint: Where requests go, if the server is reached by a URL.
+    What `about` says of the server, the page learns once it has the token.
     """
 
     def __init__(
@@ -282,11 +279,7 @@ def _lost() -> Iterator[None]:
 async def open_sse_upstream(
     endpoint: Endpoint, options: HttpOptions, limits: Limits
 ) -> AsyncIterator[Upstream]:
-    """Connect to a server of HTTP+SSE for the length of the block.
-
-    Raises:
-        ClientError: It does not speak HTTP+SSE.
-    """
+    """Connect to a server of HTTP+SSE for the length of the block."""
     from trio_mcp.client.http.sse_stream import open_sse
 
     refused = HttpError(404, f"{endpoint.where} speaks neither Streamable HTTP nor HTTP+SSE")

@@ -80,11 +80,7 @@ class Inspection:
         return self._session
 
     async def run(self) -> int:
-        """Run typed commands until the end of the input; return the exit status.
-
-        Raises:
-            ClientError: The server cannot be reached in the first place.
-        """
+        """Run typed commands until the end of the input; return the exit status."""
         line: str | None = ""
         while line is not None:
             try:
@@ -108,11 +104,7 @@ class Inspection:
         return True
 
     async def _use_connection(self, line: str) -> None:
-        """Connect and run commands, beginning with a line that was typed before.
-
-        Raises:
-            ClientError: There is no connection, or it is lost.
-        """
+        """Connect and run commands, beginning with a line that was typed before."""
         async with self._connect() as session:
             client, self._session = session.client, session
             failure: Exception | None = None

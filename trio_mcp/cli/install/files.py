@@ -30,11 +30,7 @@ class ConfigFile:
             raise Failure(f"{self.path} is not UTF-8 (byte {error.start})") from None
 
     def replace(self, text: str) -> Path | None:
-        """Write new text in place of the old; return where the old one is kept.
-
-        Raises:
-            OSError: It cannot be written.
-        """
+        """Write new text in place of the old; return where the old one is kept."""
         if read_config(self.path) != self:
             raise Failure(f"{self.path} has changed meanwhile; start again")
         marked = (self.before or b"").startswith(b"\xef\xbb\xbf")

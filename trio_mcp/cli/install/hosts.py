@@ -36,12 +36,10 @@ class Host:
     """Its configuration by scope, the default first."""
     key: str = "mcpServers"
     """The key of the servers."""
-    command_type: str | None = "stdio"
-    """Its type of a server that is a command, if it has one."""
+    types: tuple[str | None, str | None] = (None, None)
+    """Its types of servers that are commands, and of those that have URLs, if it has some."""
     url_key: str = "url"
     """The key of a server's URL."""
-    url_type: str | None = "http"
-    """Its type of a server that has a URL, if it has one."""
     urls: bool = True
     """Whether it supports URLs."""
     comments: bool = False
@@ -56,8 +54,7 @@ class Host:
         return self.files[scope]()
 
     def command_entry(self, command: list[str], env: dict[str, str]) -> dict[str, Json]:
-        entry: dict[str, Json] = {} if self.command_type is None else {"type": self.command_type}
-        entry |= {"command": command[0], "args": command[1:]}
+        entry = {**_type(self.types[0]), "command": command[0], "args": command[1:]}
         return {**entry, "env": env} if env else entry
 
     def url_entry(self, url: str, headers: dict[str, str]) -> dict[str, Json]:
@@ -66,9 +63,12 @@ class Host:
                 f"{self.title} starts commands only; give it one that forwards to the URL, such as "
                 f"-- npx mcp-remote {url}"
             )
-        entry: dict[str, Json] = {} if self.url_type is None else {"type": self.url_type}
-        entry[self.url_key] = url
+        entry = {**_type(self.types[1]), self.url_key: url}
         return {**entry, "headers": headers} if headers else entry
+
+
+def _type(name: str | None) -> dict[str, Json]:
+    return {} if name is None else {"type": name}
 
 
 def _settings(application: str, path: str) -> dict[Scope, Callable[[], Path]]:
@@ -83,54 +83,51 @@ def _home(path: str) -> dict[Scope, Callable[[], Path]]:
     return {"user": lambda: Path.home() / path}
 
 
+_NAMED: Final = ("stdio", "http")
+
 HOSTS: Final[dict[HostName, Host]] = {
     "claude-desktop": Host(
         title="Claude Desktop",
         files=_settings("Claude", "claude_desktop_config.json"),
-        command_type=None,
         urls=False,
         afterwards="Quit Claude Desktop and open it again.",
     ),
     "claude-code": Host(
         title="Claude Code",
         files=_project(".mcp.json") | _home(".claude.json"),
+        types=_NAMED,
         afterwards="Start Claude Code again; /mcp shows its servers.",
     ),
     "cursor": Host(
         title="Cursor",
         files=_project(".cursor/mcp.json") | _home(".cursor/mcp.json"),
-        url_type=None,
+        types=("stdio", None),
         afterwards="Cursor's settings show its servers.",
     ),
     "gemini-cli": Host(
         title="Gemini CLI",
         files=_project(".gemini/settings.json") | _home(".gemini/settings.json"),
-        command_type=None,
         url_key="httpUrl",
-        url_type=None,
         comments=True,
         afterwards="Start Gemini CLI again; /mcp shows its servers.",
     ),
     "kiro": Host(
         title="Kiro",
         files=_project(".kiro/settings/mcp.json") | _home(".kiro/settings/mcp.json"),
-        command_type=None,
-        url_type=None,
         afterwards="Kiro's panel MCP Servers shows its servers.",
     ),
     "vscode": Host(
         title="VS Code",
         files=_project(".vscode/mcp.json") | _settings("Code", "User/mcp.json"),
         key="servers",
+        types=_NAMED,
         comments=True,
         afterwards="MCP: List Servers in the command palette shows its servers.",
     ),
     "windsurf": Host(
         title="Windsurf",
         files=_home(".codeium/windsurf/mcp_config.json"),
-        command_type=None,
         url_key="serverUrl",
-        url_type=None,
         afterwards="Refresh the servers in Windsurf's settings of Cascade.",
     ),
     "zed": Host(
@@ -142,10 +139,8 @@ HOSTS: Final[dict[HostName, Host]] = {
         )
         | _project(".zed/settings.json"),
         key="context_servers",
-        command_type=None,
-        url_type=None,
         comments=True,
         afterwards="Zed's agent settings show its servers.",
     ),
-    "generic": Host(title="the host", files=_project("mcp.json")),
+    "generic": Host(title="the host", files=_project("mcp.json"), types=_NAMED),
 }

@@ -53,11 +53,7 @@ class LoginAuth(httpx2.Auth):
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send a request, and again as often as that helps.
-
-        Raises:
-            AuthorizationError: The server does not let us in.
-        """
+        """Send a request, and again as often as that helps, or raise `AuthorizationError`."""
         hint, options = "", ""
         if self._auth is None:
             kept = await self._kept()
@@ -130,9 +126,6 @@ def as_client(
     """Log in with a client's own credentials: its secret, or the file with its private key.
 
     The token is kept in memory only.
-
-    Raises:
-        OSError: The file cannot be read.
     """
     if (secret is None) == (key is None):
         raise Usage("--client-id needs --client-secret-env or --client-key, and not both")

@@ -122,11 +122,7 @@ class Probe(ABC):
 
     @abstractmethod
     async def send_malformed(self, data: bytes, then: str, id: Id | None = None) -> Reaction:
-        """Send malformed data, and a request right behind it.
-
-        A server that answers the request has read the data before it; then it has
-        `Timeouts.reaction` to say something about that.
-        """
+        """Send malformed data, and a request right behind it: who answers that has read both."""
 
     def next_id(self) -> Id:
         """Return a new id: strings and integers in turn, as both are allowed."""

@@ -90,11 +90,7 @@ class HttpProbe(Probe):
         *,
         timeout: float | None = None,
     ) -> Answer | None:
-        """Send any HTTP request, and find the answer in the reply.
-
-        Raises:
-            ClientError: The server cannot be reached.
-        """
+        """Send any HTTP request, and find the answer in the reply."""
         began = trio.current_time()
         found: Answer | None = None
         # A person may have to log in first, and is not to be hurried.
@@ -143,12 +139,7 @@ class HttpProbe(Probe):
 async def open_http_probe(
     url: str, options: HttpOptions, era: Era, timeouts: Timeouts
 ) -> AsyncIterator[HttpProbe]:
-    """Talk to a server at a URL for the length of a block.
-
-    Raises:
-        ClientError: The server cannot be reached.
-        ValueError: It is no URL.
-    """
+    """Talk to a server at a URL for the length of a block."""
     async with Endpoint(url, options).opened() as endpoint:
         probe = HttpProbe(era, endpoint, timeouts)
         yield probe
@@ -158,11 +149,7 @@ async def open_http_probe(
 
 
 async def check_access(probe: HttpProbe) -> None:
-    """Make sure that the server lets us in.
-
-    Raises:
-        ClientError: It cannot be reached.
-    """
+    """Make sure that the server lets us in."""
     answer = await probe.send_request("server/discover")
     if answer is None or answer.status not in (401, 403):
         return

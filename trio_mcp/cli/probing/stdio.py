@@ -185,11 +185,7 @@ def _answer(waiting: _Waiting, began: float) -> Answer | None:
 async def open_stdio_probe(
     command: Sequence[str], options: ProcessOptions, era: Era, timeouts: Timeouts
 ) -> AsyncIterator[StdioProbe]:
-    """Start a server and talk to it for the length of a block.
-
-    Raises:
-        CannotStart: The command does not exist, or cannot be executed.
-    """
+    """Start a server and talk to it for the length of a block."""
     async with open_process(command, options) as transport:
         probe = StdioProbe(era, transport, timeouts)
         async with background_task(probe.read):

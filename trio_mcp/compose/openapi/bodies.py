@@ -38,11 +38,7 @@ class File:
 async def body_of(
     body: Body, arguments: Mapping[str, Json], read_file: ReadFile | None
 ) -> dict[str, Any]:
-    """Return the body as keywords for `httpx2.AsyncClient.build_request`; none without a body.
-
-    Raises:
-        ToolError: A file is neither base64 nor a URI that can be read.
-    """
+    """Return the body as keywords for `httpx2.AsyncClient.build_request`; none without a body."""
     if body.argument is not None:
         if body.argument not in arguments:
             return {}

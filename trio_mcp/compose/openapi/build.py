@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from inspect import Parameter, Signature
 from keyword import iskeyword
@@ -338,29 +338,18 @@ class _Builder:
     def add_resource(self, registry: Registry, operation: Operation) -> None:
         """Register a GET as a resource or a template, if it needs no more than a URI says."""
         plan, _ = self._plan(operation)
-        locations = plan.arguments.locations
-        other = [
-            argument
-            for argument in plan.arguments.schema.get("required", ())
-            if argument not in locations
-        ]
-        required = {*plan.arguments.schema.get("required", ())}
-        known = required & locations.keys()
-        other += [argument for argument in known if locations[argument].where not in _IN_URIS]
+        locations, required = plan.arguments.locations, plan.arguments.schema.get("required", [])
+        in_uri = {_variable(name): name for name in locations if locations[name].where in _IN_URIS}
+        other = [name for name in required if name not in in_uri.values()]
         if operation.method != "GET" or other:
             why = f"needs {other[0]!r}" if operation.method == "GET" else "is no GET"
             raise ValueError(f"resources: {operation.label} cannot be one: it {why}")
-        in_uri = {_variable(name): name for name in locations if locations[name].where in _IN_URIS}
-        names = {
-            locations[name].name: each
-            for each, name in in_uri.items()
-            if locations[name].where == "path"
-        }
+        query = [each for each, name in in_uri.items() if locations[name].where == "query"]
+        names = {locations[in_uri[each]].name: each for each in in_uri if each not in query}
         path = "".join(
             f"{{{names[each]}}}" if index % 2 else quote(each, safe=_PATH)
             for index, each in enumerate(VARIABLE.split(operation.path))
         )
-        query = [each for each, name in in_uri.items() if locations[name].where == "query"]
         uri = f"{_scheme(registry.name)}://{path}" + (f"{{?{','.join(query)}}}" if query else "")
         types, _ = self._answered(operation)
         registry.add_resource(
@@ -372,7 +361,7 @@ class _Builder:
         )
 
     def _reader(
-        self, plan: Plan, in_uri: Mapping[str, str], required: set[str], uri: str
+        self, plan: Plan, in_uri: Mapping[str, str], required: Collection[str], uri: str
     ) -> Callable[..., Any]:
         """Make the function of a resource, which takes the variables of its URI."""
 

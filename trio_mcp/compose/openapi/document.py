@@ -36,15 +36,11 @@ _VERSION: Final = re.compile(r"3\.[012](\.|$)")
 
 @frozen(eq=False)
 class Document:
-    """A document, and its source.
-
-    Attributes:
-        root: What is in it.
-        base: Its URL or path, which relative URLs of servers start from; `None` if unknown.
-    """
+    """A document, and its source."""
 
     root: Mapping[str, Json]
     base: str | None = None
+    """Its URL or path, if known, which relative URLs of servers start from."""
 
     def resolve(self, node: Json) -> Mapping[str, Json]:
         """Follow references to an object; return an empty one if they lead nowhere."""
@@ -72,11 +68,7 @@ class Document:
         return [self.resolve(item) for item in found[:MOST]] if isinstance(found, list) else []
 
     def server_url(self, servers: Json, variables: Mapping[str, str]) -> str | None:
-        """Return the URL of the first server of a list, without a slash at its end.
-
-        Raises:
-            ValueError: A variable has no value, or one that the document does not allow.
-        """
+        """Return the URL of the first server of a list, or raise `ValueError` for its variables."""
         first = next(iter(servers), None) if isinstance(servers, list) else None
         if not isinstance(first, Mapping) or not isinstance(first.get("url"), str):
             return None

@@ -20,12 +20,7 @@ _MOST_FILES: Final = 1000
 
 
 def bundled(document: Document) -> Document:
-    """Put the files that a document refers to into it.
-
-    Raises:
-        SchemaError: A reference leads out of the document's folder, or to no JSON or YAML; or there
-            are too many files.
-    """
+    """Put the files that a document refers to into it, or raise `SchemaError`."""
     if document.base is None or "://" in document.base:
         raise SchemaError("follow_files=True needs the path of a file: that is where it looks")
     main = Path(document.base).resolve()

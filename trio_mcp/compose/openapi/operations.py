@@ -33,17 +33,11 @@ VARIABLE: Final = re.compile(r"{([^{}]+)}")
 
 @frozen
 class Style:
-    """How a value is written into a part of a request.
-
-    Attributes:
-        name: `form`, `simple`, `label`, `matrix`, `deepObject`, `spaceDelimited`,
-            `pipeDelimited`, or `json`.
-        explode: Whether each part of an array or object is a parameter of its own.
-        allow_reserved: Whether reserved characters are written as they are.
-    """
+    """How a value is written into a part of a request: by one of OpenAPI's styles, or `json`."""
 
     name: str
     explode: bool
+    """Whether each part of an array or object is a parameter of its own."""
     allow_reserved: bool = False
 
 
@@ -61,21 +55,18 @@ class Location:
 
 @frozen
 class Body:
-    """The body of a request.
-
-    Attributes:
-        argument: The argument that is all of it; `None` if several make it up.
-        fields: By argument, the member of the body that it is.
-        files: The members that are files; of a body that is a file itself, `""`.
-        encoding: How members of forms are written, by name.
-    """
+    """The body of a request."""
 
     media_type: str
     argument: str | None
+    """The argument that is all of it; `None` if several make it up."""
     fields: Mapping[str, str]
+    """By argument, the member of the body that it is."""
     required: bool
     files: frozenset[str]
+    """The members that are files; of a body that is a file itself, `""`."""
     encoding: Mapping[str, Json]
+    """How members of forms are written, by name."""
 
 
 @public_in("trio_mcp.compose.openapi")
@@ -303,7 +294,8 @@ class _Collector:
         content = body.get("content")
         if not isinstance(content, Mapping) or not content:
             return None
-        media_type = min((each for each, _ in members(content)), key=_preference)
+        kinds = {each: kind_of(each) for each, _ in members(content)}
+        media_type = min(kinds, key=lambda each: _PREFERRED.index(kinds[each]))
         media = self._document.resolve(content.get(media_type))
         node, required = media.get("schema"), body.get("required") is True
         encoding = media.get("encoding")
@@ -404,5 +396,4 @@ def kind_of(media_type: str) -> str:
     return "text" if is_text else "binary"
 
 
-def _preference(media_type: str) -> int:
-    return ("json", "form", "multipart", "text", "binary").index(kind_of(media_type))
+_PREFERRED: Final = ("json", "form", "multipart", "text", "binary")

@@ -71,14 +71,11 @@ class Pages:
         if items is None:
             return answers[0]
         for answer in answers[1:]:
-            items += self._items_of(answer) or []
+            items += self.items_of(answer) or []
         return evolve(answers[0], body=encode(whole)[:-1], headers=answers[-1].headers)
 
-    def has_items(self, answer: Answer) -> bool:
-        """Whether an answer is a page at all."""
-        return self._items_of(answer) is not None
-
-    def _items_of(self, answer: Answer) -> list[Any] | None:
+    def items_of(self, answer: Answer) -> list[Any] | None:
+        """Return the list in an answer; `None` if it is no page at all."""
         try:
             return self._items(answer.json())
         except (ValueError, TypeError):

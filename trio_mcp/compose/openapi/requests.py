@@ -29,14 +29,7 @@ from trio_mcp.wire.jsonrpc import Json
 
 @frozen(eq=False)
 class Plan:
-    """How an operation is called: what is known before there are arguments.
-
-    Attributes:
-        base_url: The URL that its path is added to.
-        shown: The credentials that it shows.
-        accept: The media types that it answers with.
-        check: Says what is wrong with the JSON of an answer; `None` for no check.
-    """
+    """How an operation is called: what is known before there are arguments."""
 
     operation: Operation
     arguments: Arguments
@@ -44,6 +37,7 @@ class Plan:
     shown: Shown
     accept: str
     check: Validator | None = None
+    """Says what is wrong with the JSON of an answer, if that is to be checked."""
 
 
 async def build(

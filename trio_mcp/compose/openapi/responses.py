@@ -38,20 +38,15 @@ _TEXTUAL: Final = ("/xml", "+xml", "/yaml", "+yaml", "/javascript", "/x-www-form
 
 @frozen
 class Answer:
-    """A response that was read.
-
-    Attributes:
-        method: The method of the request.
-        url: The URL of the request, without its query, which may hold a key.
-        code: The status code.
-        body: The body; of an error, only the beginning.
-    """
+    """A response that was read, and the method of its request."""
 
     method: str
     url: httpx2.URL
+    """That of the request, without its query, which may hold a key."""
     code: int
     headers: httpx2.Headers
     body: bytes
+    """Of an error, only the beginning."""
 
     @property
     def status(self) -> str:
@@ -65,12 +60,7 @@ class Answer:
         return self.body.decode(_charset(self.headers.get("content-type", "")), errors="replace")
 
     def json(self) -> Json:
-        """Parse the body as JSON.
-
-        Raises:
-            ValueError: It is not JSON, or cannot be read without loss.
-            TypeError: It is nested too deeply to be sent on.
-        """
+        """Parse the body, or raise `ValueError`, or `TypeError` if it is nested too deeply."""
         value = orjson.loads(self.body)
         again = orjson.dumps([[[[value]]]])[4:-4]  # the envelope of a result has levels of its own
         try:
@@ -82,9 +72,7 @@ class Answer:
 async def read(response: httpx2.Response, limit: int) -> Answer:
     """Read a response that was opened as a stream, and close it.
 
-    Raises:
-        ToolError: The body is too large, or compressed in a way that was not asked for. That of an
-            error is cut off instead.
+    What cannot be read is a `ToolError`; the long body of an error is cut off instead.
     """
     request, is_error = response.request, response.status_code >= 400
     limit = min(limit, _MOST_OF_ERROR) if is_error else limit

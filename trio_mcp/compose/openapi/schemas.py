@@ -68,10 +68,6 @@ def _is_text(value: Json) -> bool:
     return isinstance(value, str)
 
 
-def _is_switch(value: Json) -> bool:
-    return isinstance(value, bool)
-
-
 def _is_small(value: Json) -> bool:
     return not is_large(value)
 
@@ -88,7 +84,7 @@ _KEPT: Final[dict[str, Callable[[Json], bool]]] = {
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
     **dict.fromkeys(("minProperties", "maxProperties", "minContains", "maxContains"), _is_count),
     "required": _are_texts,
-    **dict.fromkeys(("uniqueItems", "deprecated"), _is_switch),
+    **dict.fromkeys(("uniqueItems", "deprecated"), lambda value: isinstance(value, bool)),
     **dict.fromkeys(("contentEncoding", "contentMediaType"), _is_text),
 }
 """The keywords that hold no schemas, and what their values must be."""
@@ -112,17 +108,11 @@ class _Named:
 
 @define(eq=False)
 class Schemas:
-    """Makes schemas of those in a document.
-
-    Args:
-        document: The document.
-        for_input: Whether they are for requests, and so without what is read only, or for answers,
-            without what is written only.
-        longest_text: Characters of the longest description.
-    """
+    """Makes schemas of those in a document."""
 
     _document: Document
     _for_input: bool
+    """Whether they are without what is read only, or else without what is written only."""
     _longest_text: int
     _names: dict[str, str] = field(factory=dict)
     _taken: set[str] = field(factory=set)
@@ -193,18 +183,13 @@ class Schemas:
 
 @define(eq=False)
 class Conversion:
-    """One schema in the making.
-
-    Attributes:
-        schema: The result so far.
-        references: The references in it to schemas of the document.
-        size: The schemas in it.
-    """
+    """One schema in the making."""
 
     _schemas: Schemas
     schema: Any = Factory(dict)
     references: dict[str, None] = Factory(dict)
     size: int = 0
+    """How many schemas are in it."""
 
     def convert(self, node: Json, depth: int) -> Any:
         self.size += 1

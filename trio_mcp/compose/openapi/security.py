@@ -47,15 +47,10 @@ class Shown:
 
 
 class Security:
-    """Credentials for the security schemes of a document.
+    """Credentials for the security schemes of a document: by their names, or one for all requests.
 
-    Args:
-        document: The document.
-        credentials: By the name of a scheme; or one for all requests.
-        base_url: The URL that relative URLs of authorization servers start from.
-
-    Raises:
-        ValueError: There is no such scheme, or it takes something else.
+    Relative URLs of authorization servers start from `base_url`. A credential for no scheme, or of
+    the wrong kind, raises `ValueError`.
     """
 
     def __init__(
@@ -100,7 +95,9 @@ class Security:
             raise ValueError(f"auth: the document has no security scheme {name!r}; it has: {there}")
         if isinstance(credential, httpx2.Auth):
             return Shown(auth=credential)
-        kind = "basic" if _is_basic(scheme) else str(scheme.get("type"))
+        kind = str(scheme.get("type"))
+        if kind == "http" and str(scheme.get("scheme")).lower() == "basic":
+            kind = "basic"
         if kind == "basic" and isinstance(credential, str) and ":" in credential:
             user, _, password = credential.partition(":")
             credential = user, password
@@ -115,10 +112,6 @@ class Security:
             case "oauth2" | "openIdConnect", (str(client_id), str(secret)):
                 return Shown(auth=_service_token(name, scheme, (client_id, secret), base_url))
         raise ValueError(f"auth: the scheme {name!r} takes {_WANTED.get(kind, _WANTED[''])}")
-
-
-def _is_basic(scheme: Mapping[str, Json]) -> bool:
-    return scheme.get("type") == "http" and str(scheme.get("scheme")).lower() == "basic"
 
 
 def _is_line(text: str) -> bool:
@@ -176,13 +169,6 @@ class ServiceToken(httpx2.Auth):
     """Gets tokens as a program (RFC 6749, section 4.4), and puts them on requests.
 
     However many requests wait for a token, one of them gets it.
-
-    Args:
-        url: The token endpoint; or an OpenID provider's metadata, which name it.
-        client_id: The client's id at the endpoint.
-        client_secret: Its password there.
-        scopes: The scopes to ask for.
-        is_discovery: Whether `url` is of metadata.
     """
 
     url: str
@@ -190,6 +176,7 @@ class ServiceToken(httpx2.Auth):
     client_secret: str = field(repr=False)
     scopes: tuple[str, ...] = ()
     is_discovery: bool = False
+    """Whether the URL is not of the token endpoint, but of metadata that name it."""
     fetching: Fetching = Factory(Fetching)
     _token: Any = field(default=None, init=False, repr=False)
     _lock: trio.Lock = field(factory=trio.Lock, init=False, repr=False)

@@ -58,18 +58,10 @@ class _Opened:
 
 @define(eq=False)
 class Service:
-    """Sends requests for tools and resources.
-
-    Args:
-        client: The HTTP client, which its owner opens and closes; or a function that makes one for
-            as long as a registry is open.
-        timeout: Seconds until the whole of an answer must be there.
-        most_bytes: The largest answer.
-        pages: How pages are followed.
-        read_file: Reads URIs that are given for files.
-    """
+    """Sends requests for tools and resources."""
 
     _given: httpx2.AsyncClient | MakeClient
+    """A client that its owner opens and closes, or what makes one while a registry is open."""
     _timeout: float
     _most_bytes: int
     _pages: Pages
@@ -178,7 +170,7 @@ class Service:
                 after = {}
             if not after or len(pages) == self._pages.limit:
                 break
-            if not await _read(answer, self._pages.has_items):
+            if await _read(answer, self._pages.items_of) is None:
                 break
         whole = pages[0]
         if len(pages) > 1:

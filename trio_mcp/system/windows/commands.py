@@ -15,14 +15,9 @@ def command_line(command: Sequence[str], environment: Mapping[str, str]) -> Sequ
     """Write a command so that the system finds its program, whatever its extension is.
 
     The system itself only looks for `.exe`, and leaves the arguments of batch files to an
-    interpreter with rules of its own, by which one of them may turn into a command.
-
-    Args:
-        command: The program and its arguments.
-        environment: The variables that it will have; its `PATH` is where it is looked for.
-
-    Raises:
-        ValueError: The program is a batch file, and an argument cannot be quoted for it.
+    interpreter with rules of its own, by which one of them may turn into a command: an argument
+    that cannot be quoted for that raises `ValueError`. The program is looked for in the `PATH` of
+    the environment that it will have.
     """
     program = shutil.which(command[0], path=environment.get("PATH"))
     if program is None:

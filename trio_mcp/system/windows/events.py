@@ -19,14 +19,7 @@ def _full(name: str) -> str:
 
 
 class NamedEvent:
-    """An event that this process waits for.
-
-    Args:
-        name: Its name in other processes.
-
-    Raises:
-        OSError: There is something else of that name.
-    """
+    """An event that this process waits for, and its name in other processes."""
 
     def __init__(self, name: str) -> None:
         self._handle = kernel.checked(kernel.create_event(None, False, False, _full(name)))

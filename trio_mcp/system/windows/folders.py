@@ -26,21 +26,13 @@ def is_name(name: str) -> bool:
 
 
 def open_directory(path: str) -> int:
-    """Open a directory, which cannot be moved meanwhile, and return a descriptor.
-
-    Raises:
-        OSError: There is none.
-    """
+    """Open a directory, which cannot be moved meanwhile, and return a descriptor."""
     handle = kernel.create_file(path, _LIST, _SHARED, None, _EXISTING, _OF_DIRECTORIES, None)
     return msvcrt.open_osfhandle(kernel.checked(handle), 0)
 
 
 def path_of(fd: int) -> str:
-    r"""The path of what is open: the whole one, without links, beginning with `\\?\`.
-
-    Raises:
-        OSError: It has none.
-    """
+    r"""The path of what is open: the whole one, without links, beginning with `\\?\`."""
     path = ctypes.create_unicode_buffer(_LONGEST)
     kernel.checked(kernel.final_path(msvcrt.get_osfhandle(fd), path, _LONGEST, 0))
     return path.value

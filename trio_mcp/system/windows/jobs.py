@@ -59,12 +59,7 @@ def creation_flags() -> int:
 class Job:
     """A process that was created suspended, and all that it starts. It is resumed.
 
-    Args:
-        pid: Its id.
-        ask: Asks the process of an id, and those of its group, to end.
-
-    Raises:
-        OSError: It cannot be made a job. The process has been ended.
+    Where it cannot be made a job, it is ended, and this is an `OSError`.
     """
 
     def __init__(self, pid: int, ask: Callable[[int], bool]) -> None:

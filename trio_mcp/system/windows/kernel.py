@@ -46,11 +46,7 @@ terminate_process = _function("kernel32", "TerminateProcess", _BOOL, _HANDLE, wi
 
 
 def checked(result: Any) -> Any:
-    """Return what a function returned.
-
-    Raises:
-        OSError: It stands for a failure.
-    """
+    """Return what a function returned, or raise `OSError` if that stands for a failure."""
     if not result or result == INVALID:
         raise ctypes.WinError(ctypes.get_last_error())
     return result
