@@ -14,7 +14,7 @@ from trio_mcp.cli.failures import FAILED, OK, Failure, one_line, way_out_of
 from trio_mcp.cli.listing import find_prompt, names, prompt_field, prompt_signature
 from trio_mcp.cli.options import ToolArguments
 from trio_mcp.cli.progress import ProgressBar
-from trio_mcp.cli.schemas import field_of
+from trio_mcp.cli.schemas import field_of, member
 from trio_mcp.cli.session import Session, command
 from trio_mcp.extensions.tasks import TaskInfo
 from trio_mcp.wire.closest import closest
@@ -154,11 +154,10 @@ async def get_prompt(
     params: dict[str, Json] = {"name": name, "arguments": complete}
     async with _doing(session, f"prompt {name!r}") as bar:
         wire = await session.client.request("prompts/get", params, on_progress=bar.update)
-    messages = wire.get("messages")
     if session.screen.as_json:
         session.screen.json(_part(wire, "description", "messages"))
         return OK
-    for message in messages if isinstance(messages, list) else []:
+    for message in member(wire, "messages", list):
         if isinstance(message, dict):
             session.screen.heading(f"{message.get('role')}:")
             session.screen.text(in_words(message.get("content")))
@@ -195,7 +194,6 @@ async def _doing(session: Session, what: str) -> AsyncIterator[ProgressBar]:
 def _part(wire: dict[str, Json], *keys: str) -> dict[str, Json]:
     """Keep some keys of a result, and `_meta` if it says more than who the server is."""
     part = {key: wire[key] for key in keys if key in wire}
-    meta: Json = wire.get("_meta")
-    said = meta if isinstance(meta, dict) else {}
-    rest = {key: each for key, each in said.items() if key != META_SERVER_INFO}
+    meta = member(wire, "_meta", dict)
+    rest = {key: each for key, each in meta.items() if key != META_SERVER_INFO}
     return {**part, "_meta": rest} if rest else part

@@ -9,14 +9,14 @@ import base64
 import binascii
 import json
 
-from trio_mcp.cli.schemas import json_of
+from trio_mcp.cli.schemas import json_of, member
 from trio_mcp.cli.screen import Screen, to_json
 from trio_mcp.wire.jsonrpc import Json
 
 
 def show_result(screen: Screen, result: dict[str, Json]) -> None:
     """Show the result of a tool; bytes go to a file or a pipe as they are."""
-    blocks = _blocks(result)
+    blocks = member(result, "content", list)
     structured = result.get("structuredContent")
     text = None
     match blocks:
@@ -42,7 +42,7 @@ def show_result(screen: Screen, result: dict[str, Json]) -> None:
 
 
 def words_of(result: dict[str, Json]) -> str:
-    return "\n".join(map(in_words, _blocks(result)))
+    return "\n".join(map(in_words, member(result, "content", list)))
 
 
 def in_words(block: Json) -> str:
@@ -76,11 +76,6 @@ def show_contents(screen: Screen, pieces: list[Json]) -> None:
             ended = data.endswith(b"\n")
     if screen.ends_lines and not ended:
         screen.out.file.write("\n")
-
-
-def _blocks(result: dict[str, Json]) -> list[Json]:
-    blocks = result.get("content")
-    return blocks if isinstance(blocks, list) else []
 
 
 def _read(text: str) -> Json:

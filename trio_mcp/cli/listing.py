@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from trio_mcp.cli.constraints import constraints_of
 from trio_mcp.cli.failures import Failure, missing
-from trio_mcp.cli.schemas import Field, field_of
+from trio_mcp.cli.schemas import Field, field_of, member
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.session import Session, command
 from trio_mcp.wire.jsonrpc import Json
@@ -103,10 +103,9 @@ async def find_prompt(session: Session, name: str) -> dict[str, Json]:
 
 
 def prompt_field(prompt: Json) -> Field:
-    found = prompt.get("arguments") if isinstance(prompt, dict) else None
     named = {
         _text(argument, "name"): argument
-        for argument in (found if isinstance(found, list) else [])
+        for argument in member(prompt, "arguments", list)
         if isinstance(argument, dict)
     }
     properties = {

@@ -12,13 +12,14 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from math import isfinite
-from typing import Final
+from typing import Final, TypeVar
 
 from attrs import frozen
 
 from trio_mcp.schema.keywords import resolve_pointer
 from trio_mcp.wire.jsonrpc import Json
 
+T = TypeVar("T")
 Schema = dict[str, Json]
 
 _MAX_DEPTH: Final = 16
@@ -57,6 +58,12 @@ def json_of(text: str) -> Json:
     return json.loads(text, parse_constant=refuse, parse_float=finite)
 
 
+def member(value: Json, key: str, kind: type[T]) -> T:
+    """Return a member of an object; an empty value if it is none of that kind."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, kind) else kind()
+
+
 def text_of(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -89,8 +96,7 @@ class Field:
             with suppress(LookupError):
                 parts.append(resolve_pointer(self.root, str(schema.get("$ref")))[1])
             for keyword in ("anyOf", "oneOf", "allOf"):
-                several = schema.get(keyword)
-                parts += several if isinstance(several, list) else []
+                parts += member(schema, keyword, list)
             waiting += reversed(parts)
         return list(found.values())
 
@@ -100,9 +106,7 @@ class Field:
         found: set[str] = {_TYPES[type(value)] for value, _ in self.choices}
         for part in self.parts:
             kind = part.get("type")
-            found |= (
-                {kind} if isinstance(kind, str) else set(kind if isinstance(kind, list) else ())
-            )
+            found |= {kind} if isinstance(kind, str) else {*member(part, "type", list)}
         return found
 
     @cached_property
@@ -126,14 +130,12 @@ class Field:
 
     @cached_property
     def properties(self) -> dict[str, Field]:
-        found = self.own.get("properties")
-        several = found if isinstance(found, dict) else {}
+        several = member(self.schema, "properties", dict)
         return {name: self._within(each) for name, each in several.items()}
 
     @cached_property
     def required(self) -> Collection[str]:
-        found = self.own.get("required")
-        named = found if isinstance(found, list) else []
+        named = member(self.schema, "required", list)
         return dict.fromkeys(name for name in named if isinstance(name, str)).keys()
 
     @property
@@ -229,10 +231,7 @@ def field_of(schema: Json) -> Field:
 
 
 def _values(schema: Schema) -> list[Json]:
-    if "const" in schema:
-        return [schema["const"]]
-    found = schema.get("enum")
-    return found if isinstance(found, list) else []
+    return [schema["const"]] if "const" in schema else member(schema, "enum", list)
 
 
 def _titles(schema: Schema) -> Iterator[str | None]:

@@ -15,6 +15,7 @@ from attrs import field, frozen
 from trio_mcp.cli.doctor.descriptions import check_descriptions
 from trio_mcp.cli.doctor.report import Report, Server, Severity, cut, shown
 from trio_mcp.cli.probing.base import Answer, Probe, initialize_params
+from trio_mcp.cli.schemas import member
 from trio_mcp.wire.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -164,8 +165,7 @@ async def check_modern(report: Report, probe: Probe, *, timeout: float) -> bool:
     report.modern = max(version for version in versions if version in MODERN)
     report.starts.append(answer.seconds)
     _check_modern_result(report, "server/discover", result)
-    meta = result.get("_meta")
-    info = meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None
+    info = member(result, "_meta", dict).get(META_SERVER_INFO)
     capabilities = _check_handshake(report, "server/discover", result, info)
     with _examined_in(report, probe):
         await _check_offers(report, probe, capabilities)

@@ -17,6 +17,7 @@ from trio_mcp.cli.install.entry import command_of, name_of
 from trio_mcp.cli.install.files import ConfigFile, read_config
 from trio_mcp.cli.install.hosts import HOSTS, Host, HostName, Scope
 from trio_mcp.cli.options import ConnectionOptions, TargetWord, check_way, pairs
+from trio_mcp.cli.schemas import member
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import parse_target
 from trio_mcp.wire.jsonrpc import Json
@@ -93,10 +94,9 @@ def uninstall(
     config = read_config(file or chosen.file(scope))
     with _naming(config):
         document = Document(config.text, comments=chosen.comments)
-        servers = document.get((chosen.key,))
-        if not isinstance(servers, dict) or name not in servers:
-            known = list(servers) if isinstance(servers, dict) else []
-            raise Failure(missing("server", name, known, of=str(config.path)))
+        servers = member(document.value, chosen.key, dict)
+        if name not in servers:
+            raise Failure(missing("server", name, list(servers), of=str(config.path)))
         document.remove((chosen.key, name))
     return _settle(Screen(), config, document.text, chosen, yes=yes, dry_run=dry_run)
 

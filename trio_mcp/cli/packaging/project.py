@@ -6,13 +6,13 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from attrs import frozen
 
 from trio_mcp.cli.failures import Failure
+from trio_mcp.cli.schemas import member
 
-T = TypeVar("T")
 _FILE: Final = "pyproject.toml"
 _PACKAGE: Final = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -22,28 +22,28 @@ class Project:
     """A project, by the metadata in its `pyproject.toml` (PEP 621)."""
 
     root: Path
-    table: Mapping[str, Any]
+    table: dict[str, Any]
     """The table `[project]`."""
 
     def text(self, key: str) -> str | None:
-        return self._get(key, str) or None
+        return member(self.table, key, str) or None
 
     @property
     def author(self) -> Mapping[str, Any]:
-        first, *_ = self._get("authors", list) or [{}]
+        first, *_ = member(self.table, "authors", list) or [{}]
         return first if isinstance(first, dict) else {}
 
     def url(self, *names: str) -> str | None:
-        known = {key.lower(): each for key, each in self._get("urls", dict).items()}
+        known = {key.lower(): each for key, each in member(self.table, "urls", dict).items()}
         return next((known[name] for name in names if isinstance(known.get(name), str)), None)
 
     @property
     def scripts(self) -> Mapping[str, Any]:
-        return self._get("scripts", dict)
+        return member(self.table, "scripts", dict)
 
     @property
     def requires_us(self) -> bool:
-        listed = self._get("dependencies", list)
+        listed = member(self.table, "dependencies", list)
         names = [_PACKAGE.match(line) for line in listed if isinstance(line, str)]
         return any(name and re.sub("[._-]+", "-", name[0]).lower() == "trio-mcp" for name in names)
 
@@ -53,10 +53,6 @@ class Project:
         name = readme.get("file") if isinstance(readme, dict) else readme
         path = self.root / name if isinstance(name, str) else None
         return path.read_text(encoding="utf-8") if path is not None and path.is_file() else ""
-
-    def _get(self, key: str, kind: type[T]) -> T:
-        value = self.table.get(key)
-        return value if isinstance(value, kind) else kind()
 
 
 def find_project(start: Path) -> Project:

@@ -10,6 +10,7 @@ from typing import Final
 
 from attrs import frozen
 
+from trio_mcp.cli.schemas import member
 from trio_mcp.version import __version__
 from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.revisions import (
@@ -65,8 +66,7 @@ class Answer:
 
     @property
     def message(self) -> str:
-        message = self.error.get("message") if isinstance(self.error, dict) else None
-        return "" if message is None else str(message)
+        return member(self.error, "message", str)
 
 
 @frozen

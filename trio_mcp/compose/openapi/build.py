@@ -345,7 +345,7 @@ class _Builder:
             why = f"needs {other[0]!r}" if operation.method == "GET" else "is no GET"
             raise ValueError(f"resources: {operation.label} cannot be one: it {why}")
         query = [each for each, name in in_uri.items() if locations[name].where == "query"]
-        names = {locations[in_uri[each]].name: each for each in in_uri if each not in query}
+        names = {locations[name].name: key for key, name in in_uri.items() if key not in query}
         path = "".join(
             f"{{{names[each]}}}" if index % 2 else quote(each, safe=_PATH)
             for index, each in enumerate(VARIABLE.split(operation.path))

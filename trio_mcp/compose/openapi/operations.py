@@ -299,32 +299,31 @@ class _Collector:
         media = self._document.resolve(content.get(media_type))
         node, required = media.get("schema"), body.get("required") is True
         encoding = media.get("encoding")
-        found: dict[str, Any] = {
-            "media_type": media_type,
-            "required": required,
-            "encoding": encoding if isinstance(encoding, Mapping) else {},
-        }
-        if kind_of(media_type) == "binary":
-            argument = self._add_file(BODY, {}, required=required, text=body.get("description"))
-            return Body(argument=argument, fields={}, files=frozenset({""}), **found)
-        schema = self._document.resolve(node)
-        flat = self._flat_members(schema, required)
+        encoding = encoding if isinstance(encoding, Mapping) else {}
+        kind, text, schema = (
+            kinds[media_type],
+            body.get("description"),
+            self._document.resolve(node),
+        )
         files = frozenset(
             name
             for name, each in members(schema.get("properties"))
-            if kind_of(media_type) == "multipart" and self._is_file(each, name, found)
+            if kind == "multipart" and self._is_file(each, encoding.get(name))
         )
-        if flat is None:
-            text = body.get("description")
+        flat = None if kind == "binary" else self._flat_members(schema, required)
+        argument, fields = None, {}
+        if kind == "binary":
+            files = frozenset({""})
+            argument = self._add_file(BODY, {}, required=required, text=text)
+        elif flat is None:
             argument = self._add(BODY, node, required=required, text=text, seed=BODY)
-            return Body(argument=argument, fields={}, files=files, **found)
-        wanted = schema.get("required")
-        wanted = wanted[:MOST] if isinstance(wanted, list) else []
-        fields = {}
-        for name, each in flat.items():
-            add = self._add_file if name in files else self._add
-            fields[add(name, each, required=name in wanted, seed=BODY)] = name
-        return Body(argument=None, fields=fields, files=files, **found)
+        else:
+            wanted = schema.get("required")
+            wanted = wanted[:MOST] if isinstance(wanted, list) else []
+            for name, each in flat.items():
+                add = self._add_file if name in files else self._add
+                fields[add(name, each, required=name in wanted, seed=BODY)] = name
+        return Body(media_type, argument, fields, required, files, encoding)
 
     def _flat_members(self, schema: Mapping[str, Json], required: bool) -> dict[str, Json] | None:
         """Return the members of a body, if each can be an argument of its own."""
@@ -345,11 +344,11 @@ class _Collector:
         is_flat = 0 < len(flat) <= _MOST_PARAMETERS and not taken and is_clear
         return flat if is_flat else None
 
-    def _is_file(self, node: Json, name: str, found: Mapping[str, Any]) -> bool:
+    def _is_file(self, node: Json, encoding: Json) -> bool:
         schema = self._document.resolve(node)
         if schema.get("type") == "array":
             schema = self._document.resolve(schema.get("items"))
-        said = self._document.resolve(found["encoding"].get(name)).get("contentType")
+        said = self._document.resolve(encoding).get("contentType")
         if isinstance(said, str) and kind_of(said) == "binary" and "type" not in schema:
             return True
         if "contentMediaType" in schema and "contentEncoding" not in schema:

@@ -16,9 +16,8 @@ from trio_mcp.wire.jsonrpc import Json
 
 _DEEPEST: Final = 200
 _LONGEST_NUMBER: Final = 400
-_NULLS: Final = dict.fromkeys(("", "~", "null", "Null", "NULL"))
 _WORDS: Final[dict[str, Json]] = {
-    **_NULLS,
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
@@ -61,7 +60,9 @@ class _Builder:
     def take(self, kind: str, event: Any) -> bool:
         """Take an event; return whether the document is complete."""
         if kind == "ScalarEvent":
-            self._add(event, event.value if self._wants_key else _scalar(event))
+            container, key = self._open[-1] if self._open else (None, None)
+            is_key = isinstance(container, dict) and key is None
+            self._add(event, event.value if is_key else _scalar(event))
         elif kind in ("MappingStartEvent", "SequenceStartEvent"):
             value: Any = {} if kind == "MappingStartEvent" else []
             self._add(event, value)
@@ -75,12 +76,6 @@ class _Builder:
                 raise YamlError("it has an alias of nothing")
             self._put(self._anchors[event.anchor])
         return kind == "DocumentEndEvent"
-
-    @property
-    def _wants_key(self) -> bool:
-        return (
-            bool(self._open) and self._open[-1][1] is None and isinstance(self._open[-1][0], dict)
-        )
 
     def _add(self, event: Any, value: Json) -> None:
         if event.anchor is not None:
