@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import Final, Protocol
-
-from attrs import define, field
 
 from trio_mcp.public import public
 
@@ -37,14 +35,6 @@ class EventStore(Protocol):
         """Forget a stream."""
 
 
-@define(eq=False)
-class _Share:
-    """What one owner has of the memory, the oldest event first."""
-
-    size: int = 0
-    events: OrderedDict[tuple[MemoryEventStore, Key], int] = field(factory=OrderedDict)
-
-
 class EventMemory:
     """The memory that the events of all sessions have together.
 
@@ -59,39 +49,30 @@ class EventMemory:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self.size = 0
-        self._shares: dict[str, _Share] = {}
+        self._sizes: Counter[str] = Counter()  # by owner, as what follows, with the oldest first
+        self._events: dict[str, OrderedDict[tuple[MemoryEventStore, Key], int]] = {}
 
     def add(self, owner: str, store: MemoryEventStore, key: Key, length: int) -> None:
         """Count an event, and have others forgotten that there is no room for any more."""
         size = max(length, _LEAST_BYTES)
-        share = self._shares.get(owner)
-        if share is None:
-            share = self._shares[owner] = _Share()
-        share.events[store, key] = size
-        share.size += size
+        events = self._events.setdefault(owner, OrderedDict())
+        events[store, key] = size
+        self._sizes[owner] += size
         self.size += size
         while self.size > self._max_bytes and self.size > size:
-            greedy = share.size * len(self._shares) > self._max_bytes and len(share.events) > 1
-            self._forget_one_of(share if greedy else self._largest(store, key))
-
-    def _largest(self, store: MemoryEventStore, key: Key) -> _Share:
-        last = (store, key)
-        return max(
-            self._shares.values(),
-            key=lambda share: share.size - share.events.get(last, 0),
-        )
-
-    def _forget_one_of(self, share: _Share) -> None:
-        store, key = next(iter(share.events))
-        store.forget(key)
+            loser = owner
+            if len(events) == 1 or self._sizes[owner] * len(self._events) <= self._max_bytes:
+                sizes = {**self._sizes, owner: self._sizes[owner] - size}
+                loser = max(sizes, key=sizes.__getitem__)
+            oldest, number = next(iter(self._events[loser]))
+            oldest.forget(number)
 
     def remove(self, owner: str, store: MemoryEventStore, key: Key) -> None:
-        share = self._shares[owner]
-        size = share.events.pop((store, key))
-        share.size -= size
+        size = self._events[owner].pop((store, key))
+        self._sizes[owner] -= size
         self.size -= size
-        if not share.events:
-            del self._shares[owner]
+        if not self._events[owner]:
+            del self._events[owner], self._sizes[owner]
 
 
 class MemoryEventStore:

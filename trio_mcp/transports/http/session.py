@@ -16,6 +16,7 @@ import logging
 import re
 from collections import OrderedDict, deque
 from functools import partial
+from itertools import count
 from typing import Final
 
 import trio
@@ -278,7 +279,7 @@ class HttpSession:
             {self.standalone.name: self.standalone}
         )
         self._sent: deque[SessionStream] = deque()
-        self._names = 0
+        self._numbers = count(1)
         self._scope = trio.CancelScope(deadline=http.deadline)
         self._is_over = False
         self._nursery: trio.Nursery | None = None
@@ -332,7 +333,7 @@ class HttpSession:
         A client that leaves its calls alone cannot heap them up: while there is no slot for
         another, this waits. Cancelled meanwhile (the client left), the call is not begun.
         """
-        stream = SessionStream(self._next_name(), self, message)
+        stream = SessionStream(f"{self.sharing.prefix}{next(self._numbers)}", self, message)
         self.session.authorization = authorization  # each request keeps the one it came with
         request = self.inbound.admit(message, stream)
         if not isinstance(request, InboundRequest):
@@ -360,10 +361,6 @@ class HttpSession:
             self.last_used = self.now()
 
     # -- streams --------------------------------------------------------------------------
-
-    def _next_name(self) -> str:
-        self._names += 1
-        return f"{self.sharing.prefix}{self._names}"
 
     def _keep(self, stream: SessionStream) -> None:
         self._streams[stream.name] = stream
