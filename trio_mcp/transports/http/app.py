@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import trio
+from attrs import define, field
 
 from trio_mcp.checks import option
 from trio_mcp.layers import spans
@@ -60,48 +61,41 @@ _NOT_TRIO: Final = (
 Page = Callable[[HttpRequest], Awaitable[None]]
 
 
+@define(eq=False, repr=False, slots=False)
 class HttpApp:
     """A registry as an ASGI 3 app. Made by `http_app`."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        path: str,
-        policy: HttpPolicy,
-        sessions: SessionOptions,
-        limits: Limits,
-        sse_path: str | None = None,
-        card: ServerCard | None = None,
-        explorer: ExplorerPage | None = None,
-        store: StoreLike | None = None,
-    ) -> None:
-        self.registry: Final = registry
-        self._catalogue = catalogue_of(registry)
-        self._store = store
-        self._path = path
-        self._sse_path = sse_path
-        self._policy = policy
-        self._sessions = sessions
-        self._limits = limits
-        self._guard = Guard(policy, path)
-        self._slots = Slots(policy.max_concurrent)
-        self._runner = Runner(limits.cancel_timeout)
-        self._server: Server | None = None
-        self._mcp: McpEndpoint | None = None
-        self._sse: SseEndpoint | None = None
-        self._since = time.monotonic()
-        self.metrics: Final = Metrics()
-        self.workers: Worker | None = None
+    registry: Registry
+    _path: str
+    _policy: HttpPolicy
+    _sessions: SessionOptions
+    _limits: Limits
+    _sse_path: str | None
+    _card: ServerCard | None
+    explorer: ExplorerPage | None
+    _store: StoreLike | None
+    workers: Worker | None = field(default=None, init=False)
+    metrics: Metrics = field(factory=Metrics, init=False)
+    _server: Server | None = field(default=None, init=False)
+    _mcp: McpEndpoint | None = field(default=None, init=False)
+    _sse: SseEndpoint | None = field(default=None, init=False)
+    _since: float = field(factory=time.monotonic, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Make what all requests go through, and the pages."""
+        self._catalogue = catalogue_of(self.registry)
+        self._guard = Guard(self._policy, self._path)
+        self._slots = Slots(self._policy.max_concurrent)
+        self._runner = Runner(self._limits.cancel_timeout)
         self._pages: dict[str, Page] = {
             "/health": self._health,
             "/tools": self._tools,
             "/metrics": self._show_metrics,
         }
-        self.has_explorer: Final = explorer is not None
-        if explorer is not None:
-            self._pages[EXPLORER_PATH] = partial(self._explore, explorer)
-        self._public = _public_documents(registry, policy, path, card)
-        self._known = {path, sse_path, *self._pages, *self._public}
+        if self.explorer is not None:
+            self._pages[EXPLORER_PATH] = partial(self._explore, self.explorer)
+        self._public = _public_documents(self.registry, self._policy, self._path, self._card)
+        self._known = {self._path, self._sse_path, *self._pages, *self._public}
 
     # -- life -----------------------------------------------------------------------------
 

@@ -312,7 +312,7 @@ class _Service:
             level = logging.INFO if app.workers is None else logging.DEBUG  # the parent has said it
             name = app.registry.name
             logger.log(level, "Serving %s at %s", name, ", ".join(handle.addresses()))
-            if app.has_explorer:
+            if app.explorer is not None:
                 pages = handle.addresses(EXPLORER_PATH)
                 logger.info("%s can be tried out at %s", name, ", ".join(pages))
             self.task_status.started(handle)
