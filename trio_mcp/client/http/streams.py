@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import trio
 from attrs import define, field
 
-from trio_mcp.client.http.endpoint import Endpoint, Reply
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.client.http.refusals import refusal
-from trio_mcp.errors import CannotReach, ConnectionLost, HttpError, ProtocolError
+from trio_mcp.errors import ProtocolError
 from trio_mcp.peer.outbound import OutgoingRequest
-from trio_mcp.wire.bucket import TokenBucket
 from trio_mcp.wire.headers import LAST_EVENT_HEADER, SESSION_HEADER, VERSION_HEADER
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.settings import SessionSettings
@@ -23,8 +20,6 @@ from trio_mcp.wire.sse import EventParser
 _SESSION_ID: Final = re.compile(r"[!-~]+")
 _EVENT_ID: Final = re.compile(rb"[!-~\x80-\xff](?:[ -~\x80-\xff]{0,4094}[!-~\x80-\xff])?")
 _LONGEST_DELAY: Final = 30.0
-_MOST_RETURNS: Final = 10.0
-"""How often in a second a stream is resumed, in the long run, whatever the server says."""
 
 Headers = Mapping[str, str | bytes]
 
@@ -135,49 +130,3 @@ class PendingRequest(OutgoingRequest):
     def wake(self) -> None:
         if not self.reads_on:
             self.scope.cancel()
-
-
-async def follow(
-    endpoint: Endpoint,
-    options: HttpOptions,
-    session: Session,
-    cursor: Cursor,
-    read: Callable[[Reply], Awaitable[None]],
-    is_done: Callable[[], bool],
-) -> None:
-    """Read a stream of events, and resume it whenever it ends, until `is_done` says so.
-
-    Raises:
-        ClientError: It cannot be had, or not any more.
-    """
-    failures = 0
-    returns = TokenBucket(_MOST_RETURNS, _MOST_RETURNS)
-    while not is_done():
-        await trio.sleep(cursor.delay(options, failures))
-        if seconds := returns.wait(trio.current_time()):  # the server may always say: at once
-            await trio.sleep(seconds)
-            returns.take(trio.current_time())
-        try:
-            await _come_back(endpoint, session, cursor, read)
-            failures = 0
-        except (CannotReach, ConnectionLost):
-            failures = 1 if cursor.moved else failures + 1
-            cursor.moved = False
-            if failures > options.reconnect_attempts:
-                raise
-
-
-async def _come_back(
-    endpoint: Endpoint, session: Session, cursor: Cursor, read: Callable[[Reply], Awaitable[None]]
-) -> None:
-    headers = {"Accept": EVENTS, **session.headers, **cursor.headers}
-    async with endpoint.exchange("GET", headers) as reply:
-        if not reply.is_success:
-            in_session = session.id is not None
-            error = await refusal(endpoint, reply, id=None, in_session=in_session)
-            if reply.status >= 500:  # it may be better soon
-                raise ConnectionLost(str(error))
-            raise error
-        if reply.media_type != EVENTS:
-            raise HttpError(reply.status, f"{endpoint.where} gives no stream of events")
-        await read(reply)

@@ -33,7 +33,6 @@ from trio_mcp.client.http.streams import (
     Headers,
     PendingRequest,
     Session,
-    follow,
     session_id,
 )
 from trio_mcp.client.http.tools import KnownTools
@@ -51,6 +50,7 @@ from trio_mcp.peer.outbound import ConnectionEnded, notification_line
 from trio_mcp.peer.requests import OpenRequests
 from trio_mcp.peer.time_limits import TimeLimit, pausable
 from trio_mcp.threads import offload
+from trio_mcp.wire.bucket import TokenBucket
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.headers import (
     METHOD_HEADER,
@@ -92,6 +92,8 @@ _LINGER: Final = 1.0
 """Seconds that a stream may stay open after the answer."""
 _REFUSED_BY_HTTP_SSE: Final = (400, 404, 405)
 """How a server of HTTP+SSE refuses `initialize` (2025-11-25, "Backwards Compatibility")."""
+_MOST_RETURNS: Final = 10.0
+"""How often in a second a stream is resumed, in the long run, whatever the server says."""
 _NOT_OFFERED: Final = 405
 """How a server says that it has no messages of its own."""
 
@@ -469,15 +471,41 @@ class HttpTransport:
     async def _follow(
         self, session: Session, cursor: Cursor, pending: PendingRequest | None = None
     ) -> None:
-        """Read a stream, and resume it whenever it ends, until there is an answer."""
+        """Read a stream, and resume it whenever it ends, until there is an answer.
 
-        async def read(reply: Reply) -> None:
+        Raises:
+            ClientError: It cannot be had, or not any more.
+        """
+        failures = 0
+        returns = TokenBucket(_MOST_RETURNS, _MOST_RETURNS)
+        while pending is None or pending.response is None:
+            await trio.sleep(cursor.delay(self.options, failures))
+            if seconds := returns.wait(trio.current_time()):  # the server may always say: at once
+                await trio.sleep(seconds)
+                returns.take(trio.current_time())
+            try:
+                await self._read_on(session, cursor, pending)
+                failures = 0
+            except (CannotReach, ConnectionLost):
+                failures = 1 if cursor.moved else failures + 1
+                cursor.moved = False
+                if failures > self.options.reconnect_attempts:
+                    raise
+
+    async def _read_on(
+        self, session: Session, cursor: Cursor, pending: PendingRequest | None
+    ) -> None:
+        headers = {"Accept": EVENTS, **session.headers, **cursor.headers}
+        async with self.endpoint.exchange("GET", headers) as reply:
+            if not reply.is_success:
+                in_session = session.id is not None
+                error = await refusal(self.endpoint, reply, id=None, in_session=in_session)
+                if reply.status >= 500:  # it may be better soon
+                    raise ConnectionLost(str(error))
+                raise error
+            if reply.media_type != EVENTS:
+                raise HttpError(reply.status, f"{self.endpoint.where} gives no stream of events")
             await self._read_events(reply, cursor, pending, session)
-
-        def is_done() -> bool:
-            return pending is not None and pending.response is not None
-
-        await follow(self.endpoint, self.options, session, cursor, read, is_done)
 
     # -- the end --------------------------------------------------------------------------
 
