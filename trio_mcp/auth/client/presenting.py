@@ -14,12 +14,8 @@ _OURS: Final = ("bearer", "dpop")
 
 
 def url_of(request: httpx2.Request) -> str:
-    """Return where a request really goes, without its query."""
-    url = request.url
-    target = request.extensions.get("target")
-    if isinstance(target, bytes):
-        url = url.copy_with(raw_path=target)
-    return str(url.copy_with(query=None, fragment=None))
+    """Return where a request goes, without its query."""
+    return str(request.url.copy_with(query=None, fragment=None))
 
 
 def address_of(response: httpx2.Response) -> str | None:

@@ -11,9 +11,11 @@ server refuses it, the path without what is too long for a name.
 from __future__ import annotations
 
 import base64
+import logging
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, unquote, unquote_plus, urljoin, urlsplit
@@ -35,6 +37,8 @@ from trio_mcp.system.certificates import trusted
 if TYPE_CHECKING:
     import httpx2
 
+_is_sending: Final = ContextVar("trio_mcp_is_sending", default=False)
+"""Whether this task sends a request of ours, and does not do something else with httpx2."""
 _MOST_REDIRECTS: Final = 5
 _KEEPS_METHOD: Final = (307, 308)
 _PERMANENT: Final = 308
@@ -117,8 +121,13 @@ class Endpoint:
     async def opened(self) -> AsyncIterator[Endpoint]:
         """Open the HTTP client for the length of the block."""
         self._client = self._make_client()
-        async with self._client:
-            yield self
+        log = logging.getLogger("httpx2")
+        log.addFilter(self._hide_keys)
+        try:
+            async with self._client:
+                yield self
+        finally:
+            log.removeFilter(self._hide_keys)
 
     def _make_client(self) -> httpx2.AsyncClient:
         client: httpx2.AsyncClient
@@ -199,18 +208,15 @@ class Endpoint:
         merged = http.Headers(self._headers)
         merged.update(self._options.headers)
         merged.update(headers)
-        extensions: dict[str, Any] = {"trace": _TlsWatch()}
-        shown = url._replace(path=_without_keys(url.path), query="")
-        if shown != url:  # all of it is sent, but kept out of what httpx2 writes to its log
-            extensions["target"] = http.URL(url.geturl()).raw_path
         auth = self._options.auth or http.USE_CLIENT_DEFAULT
+        sending = _is_sending.set(True)
         try:
             request = self._client.build_request(
                 method,
-                shown.geturl(),
+                url.geturl(),
                 headers=merged,
                 content=content,
-                extensions=extensions,
+                extensions={"trace": _TlsWatch()},
                 timeout=http.Timeout(None, connect=self._options.connect_timeout),
             )
             response: httpx2.Response = await self._client.send(
@@ -223,7 +229,21 @@ class Endpoint:
             raise CannotReach(f"cannot reach {self.where}: {_reason(error)}") from None
         except http.TransportError as error:
             raise ConnectionLost(_lost(self.where, error)) from None
+        finally:
+            _is_sending.reset(sending)
         return response
+
+    def _hide_keys(self, record: logging.LogRecord) -> bool:
+        """Keep secrets of URLs out of what httpx2 writes to its log (a filter of the logger)."""
+        if _is_sending.get() and isinstance(record.args, tuple):
+            record.args = tuple(map(self._shown, record.args))
+        return True
+
+    def _shown(self, value: Any) -> Any:
+        if not isinstance(value, self._http.URL):
+            return value
+        path = value.raw_path.partition(b"?")[0].decode()
+        return value.copy_with(raw_path=_without_keys(path).encode())
 
 
 class Reply:
@@ -232,7 +252,8 @@ class Reply:
     def __init__(self, response: httpx2.Response, where: str) -> None:
         self._response = response
         self._where = where
-        self._pieces = response.aiter_raw()
+        is_read = response.is_stream_consumed  # which a transport may do that has it in memory
+        self._pieces = _whole(response) if is_read else response.aiter_raw()
         self._read = 0
         self.status: Final = response.status_code
         self.handed_over = False
@@ -316,6 +337,10 @@ class Reply:
         # there is nothing to wait for, and so no bound.
         with trio.CancelScope(shield=True):
             await self._response.aclose()
+
+
+async def _whole(response: httpx2.Response) -> AsyncIterator[bytes]:
+    yield response.content
 
 
 _HALF_OPEN: Final = (".start_tls.failed", ".setup_socks5_connection.failed")
