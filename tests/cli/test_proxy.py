@@ -44,7 +44,9 @@ async def test_a_server_on_stdio_is_served_over_http_and_back_on_stdio() -> None
 async def test_a_gateway_follows_its_file_and_says_how_servers_stand(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     configured(path, calc=CALCULATOR, lost="/nowhere/at/all.py")
-    async with running([*COMMAND, "gateway", str(path), "--watch", *HTTP]) as server:
+    async with running(
+        [*COMMAND, "gateway", str(path), "--watch", "--wait", "60", *HTTP]
+    ) as server:
         url = await url_of(server)
         async with connect(url) as client, httpx2.AsyncClient(verify=False) as http:
             assert (await client.call_tool("calc_add", {"a": 1, "b": 2})).text == "3.0"

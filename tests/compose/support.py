@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import trio
 from attrs import define, field
 from trio.testing import memory_stream_pair
 
-from trio_mcp import Registry, connect, serve_stream
+from trio_mcp import Registry, Remote, connect, connect_all, serve_stream
 from trio_mcp.client.connect import ClientConnection
+from trio_mcp.compose import open_gateway
 from trio_mcp.errors import CannotReach
 
 
@@ -52,3 +54,9 @@ def named(name: str, *functions: Callable[..., Any]) -> Registry:
     for each in functions:
         registry.add_tool(each)
     return registry
+
+
+# Where a test is not about servers that are slow: none is, but the machine may be.
+remote_to = partial(Remote, wait=60)
+group_of = partial(connect_all, wait=60)
+gateway_of = partial(open_gateway, wait=60)

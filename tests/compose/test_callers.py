@@ -11,9 +11,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.compose.support import named
+from tests.compose.support import named, remote_to
 from tests.support.processes import TIME_LIMIT
-from trio_mcp import Client, Context, Handlers, Registry, Remote, connect
+from trio_mcp import Client, Context, Handlers, Registry, connect
 from trio_mcp.client.negotiation import Era
 from trio_mcp.compose import Provider
 from trio_mcp.compose.upstream import Upstream
@@ -45,7 +45,7 @@ async def caller(registry: Registry, name: str, down: Era) -> AsyncIterator[Clie
 @asynccontextmanager
 async def remote(**options: Any) -> AsyncIterator[tuple[Registry, Upstream]]:
     """A registry with a legacy server in it."""
-    part = Remote(named("asks", ask), era="legacy", name="asks", **options)
+    part = remote_to(named("asks", ask), era="legacy", name="asks", **options)
     registry = Registry("front")
     registry.mount(part)
     async with part.running() as upstream:
@@ -109,7 +109,7 @@ async def test_a_server_is_told_whose_roots_have_changed() -> None:
 
     behind, witness, front = named("behind", where), Witness(), Registry("front")
     behind.mount(witness)
-    front.mount(Remote(behind, era="legacy"))
+    front.mount(remote_to(behind, era="legacy"))
     options: dict[str, Any] = {"era": "legacy", "handlers": Handlers(roots=["file:///a"])}
     async with connect(front, **options) as ada, connect(front, **options) as bob:
         mine = await ada.call_tool("where", returns=list[str])
@@ -131,7 +131,7 @@ async def test_each_caller_hears_as_much_as_it_wants(up: Era, down: Era) -> None
         for level in ("debug", "info", "error"):
             await context.log(level, level)
 
-    front, part = Registry("front"), Remote(named("behind", work), era=up)
+    front, part = Registry("front"), remote_to(named("behind", work), era=up)
     front.mount(part)
     callers: list[tuple[LoggingLevel, list[str]]] = [
         ("info", ["info", "error"]),
@@ -162,7 +162,7 @@ async def test_a_level_that_a_cancelled_call_has_asked_for_is_asked_for_again() 
 
     behind, front = Registry("behind", middleware=[slow]), Registry("front")
     behind.add_tool(work)
-    front.mount(Remote(behind, era="legacy"))
+    front.mount(remote_to(behind, era="legacy"))
     async with connect(front, log_level="debug", on_log=partial(_note, said)) as client:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.call_tool, "work")

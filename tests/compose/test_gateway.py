@@ -14,7 +14,7 @@ import trio
 from trio.testing import memory_stream_pair
 
 from tests.client.support import line_of
-from tests.compose.support import Mortal, named
+from tests.compose.support import Mortal, gateway_of, named, remote_to
 from tests.support.tools import echo
 from trio_mcp import (
     Connected,
@@ -30,7 +30,7 @@ from trio_mcp import (
 )
 from trio_mcp.client.client import session_of
 from trio_mcp.client.session import ClientRequest
-from trio_mcp.compose import Backoff, open_gateway, open_proxy
+from trio_mcp.compose import Backoff, open_proxy
 from trio_mcp.errors import CannotStart, ConfigError
 from trio_mcp.registry import catalogue_of
 
@@ -46,7 +46,7 @@ async def test_many_servers_are_one_under_names_of_their_own() -> None:
     long = Registry("long")
     long.add_tool(echo, name="x" * 128)
     servers = {"my git": named("a", echo), "my git_hub": named("b", odd_), "long": long}
-    async with open_gateway(servers) as gateway, connect(gateway.registry) as client:
+    async with gateway_of(servers) as gateway, connect(gateway.registry) as client:
         assert "my_git_echo" in client.tools
         assert (await client.call_tool("my_git_hub_odd_", {"text": "x"})).text == "odd x"
         (name,) = [each for each in client.tools if each.startswith("long_")]
@@ -61,7 +61,7 @@ async def test_a_gateway_follows_its_configuration(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps({"mcpServers": {"gone": {"command": "/nowhere"}}}))
     kept = named("kept", echo)
-    async with open_gateway({"a": kept, "b": named("b", echo)}) as gateway:
+    async with gateway_of({"a": kept, "b": named("b", echo)}) as gateway:
         async with connect(gateway.registry) as client:
             with pytest.raises(ConfigError):
                 await gateway.load({"a": {"comand": "x"}})
@@ -78,7 +78,7 @@ async def test_a_gateway_follows_its_configuration(tmp_path: Path) -> None:
 
 
 async def test_an_option_that_does_not_fit_a_new_server_changes_nothing() -> None:
-    async with open_gateway({"a": named("a", echo)}, limits=Limits(tool_timeout=5)) as gateway:
+    async with gateway_of({"a": named("a", echo)}, limits=Limits(tool_timeout=5)) as gateway:
         with pytest.raises(ValueError, match=r"Limits\.tool_timeout is for who serves"):
             await gateway.load({"b": ["server"]})
         assert gateway.states == {"a": Connected()}
@@ -99,11 +99,11 @@ async def test_names_do_not_depend_on_what_was_loaded_before() -> None:
             mine = [each for each in client.tools if each != "other_echo"]
             return {each: (await client.call_tool(each)).text for each in mine}
 
-    async with open_gateway(both) as gateway:
+    async with gateway_of(both) as gateway:
         at_once = await told(gateway.registry)
     assert sorted(at_once.values()) == ["of git", "of git_hub"]
     assert at_once["git_hub_log"] == "of git_hub"
-    async with open_gateway({"git": git, "other": other}) as gateway:
+    async with gateway_of({"git": git, "other": other}) as gateway:
         alone = await told(gateway.registry)
         assert alone == {"git_hub_log": "of git"}
         await gateway.load(both)
@@ -116,7 +116,7 @@ async def test_a_load_that_is_cancelled_leaves_nothing_half_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     servers = {"a": named("a", echo), "b": named("b", echo)}
-    async with open_gateway({"a": servers["a"]}) as gateway:
+    async with gateway_of({"a": servers["a"]}) as gateway:
         mount = gateway.registry.mount
 
         def cancelled(*args: Any) -> None:
@@ -135,7 +135,7 @@ async def test_a_load_that_is_cancelled_leaves_nothing_half_done(
 
 async def test_of_two_loads_at_once_the_second_finds_what_the_first_has_left() -> None:
     servers = {"a": named("a", echo)}
-    async with open_gateway({}) as gateway:
+    async with gateway_of({}) as gateway:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(gateway.load, servers)
             nursery.start_soon(gateway.load, servers)
@@ -159,7 +159,7 @@ async def in_front_of(
     open_: Callable[..., Any], *beside: Callable[..., Any], **options: Any
 ) -> AsyncIterator[tuple[Remote, Registry]]:
     """A registry with a remote server that is opened by a function, and tools of its own."""
-    remote = Remote(named("unused"), name="other", backoff=SOON, patience=0.5, **options)
+    remote = remote_to(named("unused"), name="other", backoff=SOON, patience=0.5, **options)
     remote.connector = open_
     registry = named("front", *beside)
     registry.mount(remote, "other")
@@ -234,7 +234,7 @@ async def test_a_caller_who_never_answers_is_not_waited_for(autojump_clock: obje
         finally:
             ended.set()
 
-    remote = Remote(named("asks", ask), era="legacy", name="other", max_held=1)
+    remote = remote_to(named("asks", ask), era="legacy", name="other", max_held=1)
     registry = Registry("front")
     registry.mount(remote)
     capabilities = {"elicitation": {}}

@@ -2,12 +2,13 @@
 
 import sys
 from contextlib import suppress
+from math import inf
 from typing import Any
 
 import pytest
 import trio
 
-from tests.compose.support import named
+from tests.compose.support import group_of, named
 from tests.support.tools import echo
 from trio_mcp import (
     Connected,
@@ -46,7 +47,7 @@ def library() -> Registry:
 
 
 async def test_the_tools_of_all_are_there_under_names_of_their_own() -> None:
-    async with connect_all({"a": named("x", echo), "b": named("y", echo)}) as group:
+    async with group_of({"a": named("x", echo), "b": named("y", echo)}) as group:
         assert list(group.tools) == ["a_echo", "b_echo"]
         assert group.tools["a_echo"].mcp_name == "echo"
         assert (await group.call_tool("b_echo", {"text": "hi"}, returns=str)) == "hi"
@@ -55,7 +56,7 @@ async def test_the_tools_of_all_are_there_under_names_of_their_own() -> None:
 
 
 async def test_resources_and_prompts_are_those_of_their_server() -> None:
-    async with connect_all({"lib": library(), "plain": named("y", echo)}) as group:
+    async with group_of({"lib": library(), "plain": named("y", echo)}) as group:
         assert (await group.read_resource("lib", "books://all")).text == "none"
         assert list(await group.list_resources()) == ["lib"]
         assert [each.name for each in (await group.list_prompts())["lib"]] == ["review"]
@@ -66,7 +67,7 @@ async def test_resources_and_prompts_are_those_of_their_server() -> None:
 async def test_one_that_fails_and_one_that_hangs_harm_no_other() -> None:
     servers = {"good": named("x", echo), "missing": ["/nowhere/at-all"], "silent": SILENT}
     with trio.fail_after(120):
-        async with connect_all(
+        async with group_of(
             servers, connect_timeout=0.5, patience=0.1, process_options=QUICK
         ) as group:
             assert group.servers["good"].state == Connected()
@@ -93,7 +94,7 @@ async def one_more(registry: Registry, group: ServerGroup) -> None:
 
 async def test_new_tools_appear_and_what_was_set_holds_on() -> None:
     registry = named("x", echo)
-    async with connect_all({"a": registry}) as group:
+    async with group_of({"a": registry}) as group:
         group.tools["a_echo"].timeout = 77
         await one_more(registry, group)
         assert group.tools["a_echo"].timeout == 77
@@ -110,7 +111,7 @@ async def test_lists_are_followed_again_when_that_was_refused(autojump_clock: ob
 
     registry = Registry("x", middleware=[busy])
     registry.add_tool(echo)
-    async with connect_all({"a": registry}) as group:
+    async with group_of({"a": registry}) as group:
         with trio.fail_after(60):
             while len(refused) < 3:
                 await trio.sleep(0.01)
@@ -134,14 +135,14 @@ async def test_what_a_server_says_and_asks_comes_with_its_name() -> None:
 
     options = {"on_log": lambda *said: logged.append(said), "log_level": "info"}
     servers = {"a": named("x", ask), "b": named("y", ask)}
-    async with connect_all(servers, handlers=handlers, **options) as group:
+    async with group_of(servers, handlers=handlers, **options) as group:
         assert (await group.call_tool("b_ask")).text == "b"
     assert asked == ["b"]
     assert ("b", "info", "going to ask", None) in logged
 
 
 async def test_states_are_those_of_all(autojump_clock: object) -> None:
-    async with connect_all({"a": named("x", echo), "no": ["/nowhere"]}) as group:
+    async with group_of({"a": named("x", echo), "no": ["/nowhere"]}, wait=inf) as group:
         states = group.states()
         first = [await anext(states), await anext(states)]
     rest = [each async for each in states]
@@ -155,7 +156,7 @@ async def test_states_are_those_of_all(autojump_clock: object) -> None:
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_states_end_however_the_block_does(cancelled: bool) -> None:
     with trio.CancelScope() as scope, suppress(KeyError):
-        async with connect_all({"a": named("x", echo)}) as group:
+        async with group_of({"a": named("x", echo)}) as group:
             states = group.states()
             if not cancelled:
                 raise KeyError
@@ -170,14 +171,14 @@ async def test_leaving_ends_all_side_by_side() -> None:
     begin = trio.current_time()
     options = {"connect_timeout": 30, "process_options": ProcessOptions(close_timeout=0.5)}
     with trio.move_on_after(0.2):
-        async with connect_all(servers, **options):
+        async with group_of(servers, **options):
             raise AssertionError("it began before the servers were settled")
     assert trio.current_time() - begin < 4 * 0.5, "one after the other"
 
 
 async def test_a_configuration_for_no_server_is_refused() -> None:
     with pytest.raises(ConfigError):
-        async with connect_all({"a": {"comand": "x"}}):
+        async with group_of({"a": {"comand": "x"}}):
             raise AssertionError
 
 
@@ -188,7 +189,7 @@ async def test_a_server_over_http_that_goes_away_is_missed_and_welcomed_back() -
         port = int(first.url.rpartition(":")[2].partition("/")[0])
         options = {"patience": 0.3, "backoff": Backoff(first=0.05, longest=0.1)}
         with trio.fail_after(120):
-            async with connect_all({"web": first.url, "own": registry}, **options) as group:
+            async with group_of({"web": first.url, "own": registry}, **options) as group:
                 assert (await group.call_tool("web_echo", {"text": "hi"})).text == "hi"
                 first.stop()
                 with pytest.raises(ClientError):

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from tests.compose.support import remote_to
 from trio_mcp import (
     CallToolResult,
     Client,
     Handlers,
     Registry,
-    Remote,
     ResourceLink,
     connect,
 )
@@ -59,7 +59,7 @@ async def called(client: Client, many: int) -> list[Any]:
 )  # without a task, and in one
 async def test_many_links_are_rewritten_beside_the_loop(handlers, rewriting):
     registry = Registry("outer")
-    registry.mount(Remote(inner()), prefix="far")
+    registry.mount(remote_to(inner()), prefix="far")
     async with connect(registry, handlers=handlers) as client:
         for many, on_loop in ((FEW, True), (MANY, False)):
             content = await called(client, many)
@@ -70,7 +70,7 @@ async def test_many_links_are_rewritten_beside_the_loop(handlers, rewriting):
 
 async def test_they_are_rewritten_so_without_a_client_too(rewriting):
     registry = Registry("outer")
-    remote = Remote(inner())
+    remote = remote_to(inner())
     registry.mount(remote, prefix="far")
     async with registry.running():
         result = await registry.call("far_links", {"many": MANY})

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
-from tests.compose.support import Mortal
+from tests.compose.support import Mortal, gateway_of, group_of, remote_to
 from trio_mcp import (
     CallToolResult,
     Client,
@@ -27,12 +27,11 @@ from trio_mcp import (
     ResourceUpdated,
     TextContent,
     connect,
-    connect_all,
     serve_http,
     serve_stream,
 )
 from trio_mcp.client.negotiation import Era
-from trio_mcp.compose import Backoff, open_gateway, open_proxy
+from trio_mcp.compose import Backoff, open_proxy
 from trio_mcp.errors import NotConnected
 from trio_mcp.extending import ServerExtension
 from trio_mcp.extensions.tasks import Tasks, TasksClient
@@ -121,7 +120,7 @@ async def through(
 ) -> AsyncIterator[Client]:
     """A client of a registry in which the library is mounted."""
     registry = Registry("front", "1.0")
-    registry.mount(Remote(library.registry, name="library", era=up), prefix)
+    registry.mount(remote_to(library.registry, name="library", era=up), prefix)
     with trio.fail_after(LIMIT):
         async with connect(registry, era=down, **options) as client:
             yield client
@@ -184,7 +183,7 @@ async def test_over_http_on_both_sides_it_is_the_same(up: Era, down: Era) -> Non
     async with trio.open_nursery() as nursery:
         behind = await nursery.start(serve_http, library.registry, "127.0.0.1", 0)
         registry = Registry("front")
-        registry.mount(Remote(behind.url, era=up))
+        registry.mount(remote_to(behind.url, era=up))
         front = await nursery.start(serve_http, registry, "127.0.0.1", 0)
         handlers = Handlers(elicitation=answer)
         with trio.fail_after(LIMIT):
@@ -287,7 +286,7 @@ async def test_what_may_have_changed_while_the_server_was_gone_is_told(
     down: Era, autojump_clock: object
 ) -> None:
     library = Library()
-    remote = Remote("http://127.0.0.1:1/mcp", backoff=Backoff(first=0.1))
+    remote = remote_to("http://127.0.0.1:1/mcp", backoff=Backoff(first=0.1))
     registry = Registry("front")
     registry.mount(remote)
     async with trio.open_nursery() as nursery:
@@ -316,7 +315,7 @@ async def test_a_proxy_says_who_it_stands_for(up: Era) -> None:
 
 
 async def test_a_proxied_call_is_one_request_and_no_handshake() -> None:
-    remote = Remote(Library().registry)
+    remote = remote_to(Library().registry)
     registry = Registry("front")
     registry.mount(remote)
     async with remote.running() as upstream, connect(registry) as client:
@@ -335,7 +334,7 @@ async def test_a_call_that_takes_too_long_is_ended_on_both_sides(
 ) -> None:
     library = Library()
     registry = Registry("front")
-    registry.mount(Remote(library.registry, era=up, timeout=3))
+    registry.mount(remote_to(library.registry, era=up, timeout=3))
     async with connect(registry, era=down) as client:
         late = await client.call_tool("wait", timeout=100)
         assert late.error == "Tool wait timed out after 3 s"
@@ -346,7 +345,7 @@ async def test_a_call_that_takes_too_long_is_ended_on_both_sides(
 @both_eras
 async def test_a_caller_who_vanishes_takes_its_calls_along(up: Era, down: Era) -> None:
     library = Library()
-    remote = Remote(library.registry, era=up)
+    remote = remote_to(library.registry, era=up)
     registry = Registry("front")
     registry.mount(remote)
     async with remote.running(), trio.open_nursery() as nursery:
@@ -369,7 +368,7 @@ async def test_a_caller_who_vanishes_takes_its_calls_along(up: Era, down: Era) -
 @all_eras
 async def test_a_server_that_is_cut_off_ends_what_it_has_passed_on(up: Era) -> None:
     library = Library()
-    remote = Remote(library.registry, era=up)
+    remote = remote_to(library.registry, era=up)
     registry = Registry("front")
     registry.mount(remote)
     async with remote.running(), trio.open_nursery() as nursery:
@@ -403,7 +402,7 @@ async def test_tasks_are_those_of_their_caller() -> None:
     async def answer(params: Any) -> Any:
         return {"action": "accept", "content": {"value": "Ada"}}
 
-    async with open_gateway({"films": registry}) as gateway:
+    async with gateway_of({"films": registry}) as gateway:
         tasks, others = TasksClient(), TasksClient()
         options = {"extensions": [tasks], "handlers": Handlers(elicitation=answer)}
         with trio.fail_after(LIMIT):
@@ -445,14 +444,14 @@ async def test_what_runs_around_calls_runs_around_those_that_are_passed_on() -> 
         {"middleware": [around_call]},
     ):
         registry = Registry("front", **options)  # type: ignore[arg-type]
-        registry.mount(Remote(Library().registry))
+        registry.mount(remote_to(Library().registry))
         async with connect(registry) as client:
             assert (await client.call_tool("talk")).text == "said"
     assert seen == ["extension", "request", "call"]
 
 
 async def test_it_runs_once_at_a_time() -> None:
-    remote = Remote(Library().registry, name="library")
+    remote = remote_to(Library().registry, name="library")
     for _ in range(2):
         async with remote.running() as upstream:
             with pytest.raises(RuntimeError, match="Remote 'library' is running already"):
@@ -488,8 +487,8 @@ async def test_bounds_that_only_a_server_has_are_refused_at_once() -> None:
     with pytest.raises(
         ValueError, match=r"not for connect_all\(\); see connect_all\(tool_timeout="
     ):
-        async with connect_all({"a": ["server"]}, limits=limits):
+        async with group_of({"a": ["server"]}, limits=limits):
             raise AssertionError
     library = Library().registry
-    async with connect_all({"a": library}, limits=limits), Remote(library, limits=limits).running():
+    async with group_of({"a": library}, limits=limits), remote_to(library, limits=limits).running():
         pass

@@ -98,7 +98,7 @@ def test_what_is_public_can_be_pickled() -> None:
 @pytest.mark.parametrize(
     ("options", "function", "given"),
     [
-        (RemoteOptions, Remote, {"target", "tasks"}),
+        (RemoteOptions, Remote, {"target", "tasks", "wait"}),
         (ConnectOptions, trio_mcp.connect, {"target"}),
         (ServeOptions, trio_mcp.serve_http, {"registry", "task_status"}),
     ],

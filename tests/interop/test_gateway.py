@@ -141,7 +141,7 @@ async def test_ten_servers_do_their_work_whatever_three_others_do() -> None:
     with official_over_http() as official:
         async with trio.open_nursery() as nursery:
             ours = await nursery.start(serve_http, calculator, "127.0.0.1", 0)
-            options = {"connect_timeout": 20, "backoff": Backoff(first=0.2, longest=1)}
+            options = {"connect_timeout": 20, "wait": 60, "backoff": Backoff(first=0.2, longest=1)}
             source = servers(official, ours.url)
             async with open_gateway(source, process_options=process, **options) as gateway:
                 async with connect(gateway.registry, max_timeout=100) as client:

@@ -32,7 +32,7 @@ class TestRemote(ProviderSuite):
 
     @pytest.fixture(params=["modern", "legacy"])
     def provider(self, request: pytest.FixtureRequest) -> Provider:
-        return Remote(Library().registry, name="library", era=request.param)
+        return Remote(Library().registry, name="library", era=request.param, wait=60)
 
 
 class TestOpenApi(ProviderSuite):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import trio
 from attrs import evolve, frozen
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
-from trio_mcp.cli.failures import OK, Failure, Usage, one_line
+from trio_mcp.cli.failures import OK, Failure, Interrupted, Usage, one_line
 from trio_mcp.cli.http_options import HttpServerOptions
 from trio_mcp.cli.logs import LogOptions
 from trio_mcp.cli.options import ConnectionOptions, Count, Seconds, TargetWord, check_way
+from trio_mcp.cli.running import run_async
 from trio_mcp.cli.serve import server_for
 from trio_mcp.cli.target import parse_target
 from trio_mcp.errors import ConfigError
@@ -90,6 +90,14 @@ def gateway(
     watch: Annotated[
         bool, Parameter(help="Read the file again whenever it changes. What is the same stays.")
     ] = False,
+    wait: Annotated[
+        float,
+        Parameter(
+            validator=validators.Number(gte=0),
+            help="Seconds that clients wait at first for servers that are slow to start; what "
+            "comes later joins then.",
+        ),
+    ] = 1.0,
     http: HttpServerOptions = _STDIO,
     options: ProxyOptions = ProxyOptions(),
 ) -> int:
@@ -105,11 +113,13 @@ def gateway(
     if watch and not file.is_file():
         raise Usage(f"--watch is for a file, and {file} is none")
     file = file.resolve() if file.is_file() else file
-    return _serve(_gathered(file, watch, options), http, options)
+    return _serve(_gathered(file, watch, wait, options), http, options)
 
 
 @asynccontextmanager
-async def _gathered(file: Path, watch: bool, options: ProxyOptions) -> AsyncIterator[Registry]:
+async def _gathered(
+    file: Path, watch: bool, wait: float, options: ProxyOptions
+) -> AsyncIterator[Registry]:
     from trio_mcp.background import background_task
     from trio_mcp.compose import open_gateway
     from trio_mcp.transports import ProcessOptions
@@ -128,6 +138,7 @@ async def _gathered(file: Path, watch: bool, options: ProxyOptions) -> AsyncIter
                     file,
                     process_options=process,
                     timeout=options.timeout,
+                    wait=wait,
                     max_callers=options.max_callers,
                 )
             )
@@ -160,5 +171,6 @@ def _serve(
         async with opened as registry:
             await server(registry)
 
-    trio.run(main)
+    with suppress(Interrupted):  # while servers were being opened, or closed
+        run_async(main)
     return OK

@@ -63,10 +63,7 @@ async def follow_lists(
                 async for change in changes:
                     if isinstance(change, ListChanged):
                         await _try(refresh, change.kind)
-                    try:
-                        on_change(change)
-                    except Exception:  # a callback's mistake must not end the connection
-                        logger.exception("The callback for changes failed")
+                    on_change(change)
                     await throttle.wait()
         except McpError as error:
             logger.debug("A server does not tell of changes, for now: %s", error)

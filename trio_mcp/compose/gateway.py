@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Any, Final, TypedDict, Unpack
 
 import trio
@@ -60,6 +61,7 @@ class RemoteOptions(_Options, total=False):
 class GatewayOptions(_Options, total=False):
     """The options of `open_gateway`: those of `Remote` that hold for all servers, and `http`."""
 
+    wait: float
     http: Mapping[str, HttpOptions] | None
 
 
@@ -88,7 +90,7 @@ async def open_proxy(target: Target, **options: Unpack[RemoteOptions]) -> AsyncI
     """
     check_trio("open_proxy")
     tasks = PassedTasks()
-    remote = Remote(target, tasks=tasks, **options)
+    remote = Remote(target, tasks=tasks, wait=inf, **options)
     async with remote.running() as upstream:
         await remote.ready()
         client = upstream.main.current
@@ -148,7 +150,7 @@ class Gateway:
         Only where names like `git` and `git_hub` meet, or part, are those connected again, as their
         tools get other names.
 
-        Returns when each new one is connected or has failed once.
+        Returns when each new one is connected or has failed once, or after `wait` seconds.
 
         Raises:
             ConfigError: The configuration is wrong; then nothing changes.
@@ -216,7 +218,8 @@ async def open_gateway(
 
     Tools and prompts are called `SERVER_NAME`, as with `connect_all`, and URIs have the server as
     their first segment. A server that fails, hangs or dies does not touch the others. It comes
-    back by itself, and its tools with it.
+    back by itself, and its tools with it. The block begins when each server is connected or has
+    failed once, or after `wait` seconds; what is slower joins later, and clients are notified.
 
     Args:
         source: As for `connect_all`.

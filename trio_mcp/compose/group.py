@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -25,13 +26,14 @@ from trio_mcp.client.tools import RemoteTool
 from trio_mcp.compose.config import ServerConfig, Source, read_servers
 from trio_mcp.compose.following import follow_lists
 from trio_mcp.compose.names import UniqueNames
-from trio_mcp.compose.supervised import Backoff, SupervisedConnection
+from trio_mcp.compose.supervised import WAIT, Backoff, SupervisedConnection
 from trio_mcp.errors import ClientError, UnknownTool
 from trio_mcp.public import public
-from trio_mcp.registry.changes import Change, Kind
+from trio_mcp.registry.changes import Change, Kind, ListChanged
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.transports.observe import Broadcast
 from trio_mcp.transports.process import ProcessOptions
+from trio_mcp.wire.bounds import check_number
 from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
@@ -42,6 +44,8 @@ from trio_mcp.wire.offers import (
     ResourceTemplateDescription,
 )
 from trio_mcp.wire.payloads import LoggingLevel, ResourceDescription
+
+logger = logging.getLogger("trio_mcp.compose")
 
 T = TypeVar("T")
 
@@ -112,14 +116,19 @@ class GroupServer:
         """
         return await self._connection.client()
 
-    def _adopt(self, client: Client) -> None:
-        """Take a client's tools; timeouts and `enabled` that were set here stay."""
+    def _adopt(self, client: Client) -> bool:
+        """Take a client's tools, and return whether they have other names than before.
+
+        Timeouts and `enabled` that were set here stay.
+        """
         found = dict(client.tools)
+        are_others = found.keys() != self._tools.keys()
         for name, tool in found.items():
             known = self._tools.get(name)
             if known is not None and known is not tool:
                 tool.timeout, tool.enabled = known.timeout, known.enabled
         self._tools = found
+        return are_others
 
     async def _refresh(self, client: Client, kind: Kind) -> None:
         if kind == "tools":
@@ -292,15 +301,16 @@ async def connect_all(
     request_timeout: float = 30.0,
     max_timeout: float = 120.0,
     patience: float = 10.0,
+    wait: float = WAIT,
     backoff: Backoff | None = None,
     limits: Limits | None = None,
     log_level: LoggingLevel | None = None,
 ) -> AsyncIterator[ServerGroup]:
     """Connect to many servers for as long as the block lasts.
 
-    The block begins when each server is connected or has failed once. A server that fails, hangs or
-    dies does not touch the others. It is tried again and again, more and more rarely, and comes
-    back with its tools as they are then.
+    The block begins when each server is connected or has failed once, or after `wait` seconds; what
+    is slower joins later. A server that fails, hangs or dies does not touch the others. It is tried
+    again and again, more and more rarely, and comes back with its tools as they are then.
 
     Args:
         source: The path of a file such as `mcp.json`, or a mapping of the same form; or a mapping
@@ -308,7 +318,8 @@ async def connect_all(
         handlers: Answers to what the servers ask; or a function that makes them for a server, by
             its name.
         on_log: Called with each log message, and the server that sends it.
-        on_change: Called with each change of a server's lists, and the server.
+        on_change: Called with each change of a server's lists, and the server; also when a server
+            joins later, or comes back, with other tools than before.
         http: By the names of servers, how their URLs are reached, such as `HttpOptions(auth=...)`.
         process_options: How commands are run and ended.
         connect_timeout: Seconds for start, handshake and list of tools of each server.
@@ -317,6 +328,8 @@ async def connect_all(
         request_timeout: Seconds that other requests wait.
         max_timeout: As for `connect`.
         patience: Seconds that a call waits for a server that is not there.
+        wait: Seconds that the block waits, before it begins, for servers that are slow to start;
+            `math.inf` for as long as `connect_timeout` allows.
         backoff: How soon a server that was lost is tried again.
         limits: The bounds of each connection.
         log_level: The least severe level of log messages to ask for.
@@ -338,6 +351,7 @@ async def connect_all(
         ...         return await group.call_tool("math_add", {"a": 1, "b": 2}, returns=float)
     """
     check_trio("connect_all")
+    check_number("wait", wait, zero=True)
     configs = read_servers(source)
     for config in configs:
         check_target(f"server {config.name!r}", config.target)
@@ -370,9 +384,19 @@ async def connect_all(
             log_level=log_level,
         )
 
+        def tell(change: Change) -> None:
+            try:
+                on_change(name, change)
+            except Exception:  # a callback's mistake must not end the connection
+                logger.exception("The callback for changes failed")
+
+        def adopt(client: Client) -> None:
+            if server._adopt(client) and begun.is_set():
+                tell(ListChanged("tools"))
+
         async def attend(client: Client) -> None:
             refresh = partial(server._refresh, client)
-            await follow_lists(client, refresh, connection.note_failure, partial(on_change, name))
+            await follow_lists(client, refresh, connection.note_failure, tell)
 
         connection = SupervisedConnection(
             name,
@@ -380,18 +404,21 @@ async def connect_all(
             backoff=backoff or Backoff(),
             patience=patience,
             on_state=lambda state: events.announce(ServerEvent(name, state)),
-            adopt=lambda client: server._adopt(client),
+            adopt=adopt,
             attend=attend,
         )
         server = GroupServer(config, connection)
         return server
 
+    begun = trio.Event()
     servers = {config.name: made(config) for config in configs}
     connections = [server._connection for server in servers.values()]
     try:
         async with background_task(*[connection.run for connection in connections]):
-            for connection in connections:
-                await connection.settled.wait()
+            with trio.move_on_after(wait):
+                for connection in connections:
+                    await connection.settled.wait()
+            begun.set()
             yield ServerGroup(servers, names, events)
     finally:
         events.end()

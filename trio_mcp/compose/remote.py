@@ -21,7 +21,7 @@ from trio_mcp.client.state import ClientState, Disconnected
 from trio_mcp.compose.callers import CallerConnections
 from trio_mcp.compose.calls import OpenCalls
 from trio_mcp.compose.following import Throttle, follow_lists
-from trio_mcp.compose.supervised import Backoff, SupervisedConnection
+from trio_mcp.compose.supervised import WAIT, Backoff, SupervisedConnection
 from trio_mcp.compose.suspended import SuspendedCalls
 from trio_mcp.compose.tasks import KnowsTasks, PassedTasks
 from trio_mcp.compose.upstream import Upstream, open_for_caller
@@ -73,6 +73,7 @@ class _Bounds:
     connect_timeout: float = field(validator=bound())
     timeout: float = field(validator=bound())
     patience: float = field(validator=bound(zero=True))
+    wait: float = field(validator=bound(zero=True))
     max_callers: int = field(validator=bound(whole=True))
     caller_idle: float = field(validator=bound(zero=True))
     max_held: int = field(validator=bound(whole=True, zero=True))
@@ -103,6 +104,8 @@ class Remote(Provider):
         connect_timeout: Seconds for start and handshake.
         timeout: Seconds that a call may take, without the time of questions.
         patience: Seconds that a call waits for the server while it is not there.
+        wait: Seconds that serving waits for what the server has. What it has later appears then,
+            and clients are notified that the lists have changed.
         backoff: How soon it is tried again.
         max_callers: How many connections there may be for single callers.
         caller_idle: Seconds after which such a connection is closed if it is not used.
@@ -138,6 +141,7 @@ class Remote(Provider):
         connect_timeout: float = 30.0,
         timeout: float = 600.0,
         patience: float = 10.0,
+        wait: float = WAIT,
         backoff: Backoff | None = None,
         max_callers: int = 32,
         caller_idle: float = 300.0,
@@ -159,6 +163,7 @@ class Remote(Provider):
             connect_timeout=connect_timeout,
             timeout=timeout,
             patience=patience,
+            wait=wait,
             max_callers=max_callers,
             caller_idle=caller_idle,
             max_held=max_held,
@@ -182,7 +187,7 @@ class Remote(Provider):
         self._backoff = backoff or Backoff()
         self._question_timeout = (limits or Limits()).question_timeout
         self._on_state = on_state
-        self._upstreams: dict[Upstream, None] = {}
+        self._upstreams: dict[Upstream, float] = {}  # and since when
         self._shared: Upstream | None = None
         self._watched: dict[str, None] = {}
         self._watching = trio.lowlevel.ParkingLot()
@@ -230,7 +235,7 @@ class Remote(Provider):
     async def _connected(self) -> AsyncIterator[Upstream]:
         async with background_nursery() as nursery:
             upstream = self._upstream(nursery)
-            self._upstreams[upstream] = None
+            self._upstreams[upstream] = trio.current_time()
             nursery.start_soon(upstream.main.run)
             try:
                 yield upstream
@@ -254,12 +259,16 @@ class Remote(Provider):
         return type(self.state).__name__.lower()
 
     async def ready(self, limits: Limits | None = None) -> None:
-        """Wait until it is known what the server has, or that it is not there."""
-        for upstream in list(self._upstreams):
-            await upstream.main.settled.wait()
-            if not upstream.main.was_lost:  # one that is lost now and then is not waited for
-                with trio.move_on_after(self._bounds.connect_timeout):
-                    await upstream.listed.wait()
+        """Wait until it is known what the server has, or that it is not there.
+
+        However often it is waited for, `wait` seconds after it was begun it is waited for no more.
+        """
+        for upstream, begun in list(self._upstreams.items()):
+            with trio.move_on_at(begun + self._bounds.wait):
+                await upstream.main.settled.wait()
+                if not upstream.main.was_lost:  # one that is lost now and then is not waited for
+                    with trio.move_on_after(self._bounds.connect_timeout):
+                        await upstream.listed.wait()
 
     def _upstream(self, nursery: trio.Nursery) -> Upstream:
         calls = OpenCalls()

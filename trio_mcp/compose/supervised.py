@@ -36,6 +36,8 @@ from trio_mcp.wire.errors import McpError
 
 logger = logging.getLogger("trio_mcp.compose")
 
+WAIT: Final = 1.0
+"""Seconds that what is opened waits for servers that are slow to start, unless told otherwise."""
 _SUSPICIOUS: Final = (CallTimeout, CannotReach, ConnectionLost, SessionExpired)
 """Failures after which it is worth looking whether a server is still there."""
 

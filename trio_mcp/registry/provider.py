@@ -343,7 +343,7 @@ class Provider:
         yield None
 
     async def ready(self, limits: Limits) -> None:
-        """Wait until its tables are filled, or as long as it makes sense to wait.
+        """Wait until its tables are filled, or for a bounded time: it holds up all of the others.
 
         All providers are waited for at the same time, when all of them are open, and nothing is
         served before. Whatever it raises ends serving.
