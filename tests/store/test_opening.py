@@ -96,8 +96,8 @@ async def test_what_is_no_url_of_a_store_is_refused(url: Any) -> None:
             pass
 
 
-def test_memory_needs_no_sqlite() -> None:
-    program = "import sys, trio_mcp.store.opening; sys.exit('trio_mcp.store.sqlite' in sys.modules)"
+def test_sqlite_is_imported_when_a_store_is_opened() -> None:
+    program = "import sys, trio_mcp.store.opening; sys.exit('sqlite3' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

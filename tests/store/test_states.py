@@ -24,8 +24,7 @@ from trio_mcp.store.changes import (
     Touch,
     check_commit,
 )
-from trio_mcp.store.memory import MemoryTables
-from trio_mcp.store.sqlite_tables import SQLiteTables, prepare
+from trio_mcp.store.sqlite_tables import prepare
 from trio_mcp.store.tables import Tables
 
 KEYS = ["a:x", "a:y", "a:q/1", "a:q/2", "a:q/3"]
@@ -80,7 +79,7 @@ class Model:
         if isinstance(change, Touch) and entry is None:
             return False
         version = ABSENT if entry is None else entry["version"]
-        return change.expect in (None, version)  # type: ignore[union-attr]
+        return change.expect in (None, version)
 
     def make(self, change: Change, result: int, now: float) -> None:
         match change:
@@ -125,23 +124,21 @@ def size(items: list[tuple[int, bytes]]) -> int:
 class Store(RuleBasedStateMachine):
     """Drives tables and the model side by side."""
 
-    def make_tables(self) -> Tables:
-        raise NotImplementedError
-
     def begin(self) -> None:
-        pass
+        self.connection.execute("BEGIN")
+        self.tables.begin()
 
     def end(self) -> None:
-        pass
-
-    def sweep(self) -> None:
-        raise NotImplementedError
+        self.tables.end()
+        self.connection.execute("COMMIT")
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 1000.0
         self.model = Model()
-        self.tables: Any = self.make_tables()
+        self.connection = sqlite3.connect(":memory:", isolation_level=None)
+        prepare(self.connection)
+        self.tables: Any = Tables(self.connection)
         self.versions: dict[str, set[int]] = {key: set() for key in KEYS}
 
     @rule(wanted=st.lists(changes, min_size=1, max_size=4, unique_by=what_it_changes))
@@ -211,7 +208,7 @@ class Store(RuleBasedStateMachine):
         self.model.forget(self.now)
         if swept:
             self.begin()
-            self.sweep()
+            self.tables.sweep(self.now, 1)
             self.end()
 
     @rule(log=logs, after=st.integers(0, 9), limit=st.integers(1, 3), max_bytes=st.integers(1, 9))
@@ -253,44 +250,10 @@ class Store(RuleBasedStateMachine):
             first = model["items"][0][0] if model["items"] else 1
             assert (page.items, page.first, page.last) == (model["items"], first, model["last"])
 
-
-class InMemory(Store):
-    def make_tables(self) -> Tables:
-        return MemoryTables()
-
-    def sweep(self) -> None:
-        self.tables.sweep(self.now, 2)
-
-    @invariant()
-    def nothing_is_counted_that_is_not_there(self) -> None:
-        if not self.tables.entries and not self.tables.logs:
-            assert self.tables.size == 0
-            assert not self.tables.folders
-            assert not self.tables.expiry
-
-
-class InSQLite(Store):
-    def make_tables(self) -> Tables:
-        self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        prepare(self.connection)
-        return SQLiteTables(self.connection)
-
-    def begin(self) -> None:
-        self.connection.execute("BEGIN")
-        self.tables.begin()
-
-    def end(self) -> None:
-        self.tables.end()
-        self.connection.execute("COMMIT")
-
-    def sweep(self) -> None:
-        self.tables.sweep(self.now, 1)
-
     def teardown(self) -> None:
         assert self.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         self.connection.close()
 
 
-TestInMemory = InMemory.TestCase
-TestInSQLite = InSQLite.TestCase
-TestInMemory.settings = TestInSQLite.settings = settings(stateful_step_count=40)
+TestStore = Store.TestCase
+TestStore.settings = settings(stateful_step_count=40)

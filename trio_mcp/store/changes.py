@@ -34,6 +34,12 @@ READ_BYTES: Final = 1024 * 1024
 MAX_CHANGES: Final = 128
 """Changes in one commit."""
 
+PAGE_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of all values in one page of a folder, unless the first one has more."""
+
+LARGEST: Final = 2**63 - 1
+"""The largest number that `Add` makes."""
+
 _KEY: Final = re.compile(r"[^:{}]+:(.*[^/])")
 _LONGEST_KEY: Final = 512
 
@@ -53,6 +59,12 @@ def check_channels(channels: tuple[str, ...]) -> frozenset[str]:
     if not channels:
         raise ValueError("name at least one channel to watch")
     return frozenset(map(check_key, channels))
+
+
+def check_more_than_0(what: str, *numbers: float) -> None:
+    """Raise `ValueError` if a number is not more than 0."""
+    if not all(number > 0 for number in numbers):
+        raise ValueError(f"of {what!r} more than 0 has to be asked for, not {min(numbers)}")
 
 
 def partition_of(key: str) -> str:

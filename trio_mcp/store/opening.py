@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from trio_mcp.extras import needing
-from trio_mcp.store.memory import MAX_MEMORY, MemoryStore
 from trio_mcp.store.protocol import Store, StoreLike
 from trio_mcp.wire.bounds import check_number
 
@@ -50,7 +49,9 @@ async def open_store(
     if max_bytes is not None:
         check_number("max_bytes", max_bytes, whole=True)
     scheme, rest = _split(os.fspath(url))
-    if scheme == "memory":
+    if scheme == "memory":  # imported here only, because sqlite3 takes a while
+        from trio_mcp.store.memory import MAX_MEMORY, MemoryStore
+
         yield MemoryStore(max_bytes=MAX_MEMORY if max_bytes is None else max_bytes)
         return
     if scheme in _REDIS:
@@ -61,7 +62,7 @@ async def open_store(
         async with RedisStore(os.fspath(url)).open() as redis:
             yield redis
         return
-    from trio_mcp.store.sqlite import SQLiteStore  # only here, because sqlite3 takes a while
+    from trio_mcp.store.sqlite import SQLiteStore
 
     async with SQLiteStore(rest, max_bytes=max_bytes).open() as store:
         yield store

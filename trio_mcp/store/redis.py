@@ -30,6 +30,7 @@ from coredis.retry import NoRetryPolicy
 from trio_mcp.backoff import backoff
 from trio_mcp.store import redis_scripts as scripts
 from trio_mcp.store.changes import (
+    PAGE_BYTES,
     READ_BYTES,
     Change,
     Claimed,
@@ -40,6 +41,7 @@ from trio_mcp.store.changes import (
     check_channels,
     check_commit,
     check_key,
+    check_more_than_0,
     partition_of,
 )
 from trio_mcp.store.errors import StoreError, StoreUnavailable, StoreUnusable
@@ -54,7 +56,6 @@ from trio_mcp.store.redis_changes import (
     written,
 )
 from trio_mcp.store.redis_client import FAILURES, Client, client_of, first_of, is_answer, meaning
-from trio_mcp.store.tables import PAGE_BYTES, check_more_than_0
 from trio_mcp.store.watching import Watch, Watches
 
 logger = logging.getLogger("trio_mcp.store")

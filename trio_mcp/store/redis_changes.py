@@ -8,6 +8,7 @@ from typing import Any, Final
 from attrs import fields
 
 from trio_mcp.store.changes import (
+    LARGEST,
     Add,
     Append,
     Change,
@@ -21,7 +22,6 @@ from trio_mcp.store.changes import (
     Touch,
 )
 from trio_mcp.store.redis_scripts import NEVER
-from trio_mcp.store.tables import LARGEST
 
 Argument = str | bytes
 

@@ -9,9 +9,10 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Final
 
+from attrs import frozen
+
 from trio_mcp.store.changes import Append, folder_of
 from trio_mcp.store.errors import StoreUnusable
-from trio_mcp.store.tables import Row, Tables
 
 _APPLICATION: Final = 0x74726D63
 _FORMAT: Final = 1
@@ -68,7 +69,17 @@ def prepare(connection: sqlite3.Connection) -> None:
         )
 
 
-class SQLiteTables(Tables):
+@frozen
+class Row:
+    """An entry as it is kept, with times by the store's clock, in seconds."""
+
+    value: bytes
+    version: int
+    expires: float
+    due: float | None
+
+
+class SQLiteTables:
     """Entries and logs in a database, within transactions that the caller begins and commits."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

@@ -1,20 +1,20 @@
-"""What commits and claims do, wherever the data is.
+"""What commits and claims do, in a file and in memory.
 
-`Tables` is given the time and never waits; memory and SQLite define how a single entry or log is
-read and written. Redis does the same in its own language (`redis_scripts`).
+`Tables` is given the time and never waits. Redis does the same in its own language
+(`redis_scripts`).
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeVar
-
-from attrs import frozen
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from trio_mcp.store.changes import (
     ABSENT,
+    LARGEST,
+    PAGE_BYTES,
     READ_BYTES,
     Add,
     Append,
@@ -31,67 +31,16 @@ from trio_mcp.store.changes import (
     Touch,
     check_commit,
     check_key,
+    check_more_than_0,
 )
 from trio_mcp.store.protocol import Store
-
-PAGE_BYTES: Final = 8 * 1024 * 1024
-
-LARGEST: Final = 2**63 - 1
+from trio_mcp.store.sqlite_tables import Row, SQLiteTables
 
 T = TypeVar("T")
 
 
-@frozen
-class Row:
-    """An entry as it is kept, with times by the store's clock, in seconds."""
-
-    value: bytes
-    version: int
-    expires: float
-    due: float | None
-
-
-class Tables(ABC):
-    """Entries and logs. What has expired by `now` counts as absent."""
-
-    version: int
-    """The version that was given last."""
-
-    # -- what an implementation provides ------------------------------------------------------
-
-    @abstractmethod
-    def load(self, key: str, now: float) -> Row | None:
-        """Return an entry, or None if there is none."""
-
-    @abstractmethod
-    def save(self, key: str, row: Row | None) -> None:
-        """Write an entry, or remove it."""
-
-    @abstractmethod
-    def listed(self, folder: str, cursor: str, now: float) -> Iterable[tuple[str, Row]]:
-        """Iterate over a folder, after a key, in the order of keys."""
-
-    @abstractmethod
-    def due(self, folder: str, now: float, limit: int) -> list[tuple[float, str]]:
-        """Return times and keys of entries that are due, or will be, in the order of times."""
-
-    @abstractmethod
-    def append(self, change: Append, now: float) -> int:
-        """Append to a log, and drop the items beyond its bounds. Return the item's position."""
-
-    @abstractmethod
-    def drop(self, log: str, now: float) -> int:
-        """Remove a log. Return the position of its last item."""
-
-    @abstractmethod
-    def ends(self, log: str, now: float) -> tuple[int, int]:
-        """Return the positions of a log's first and last items; 1 and 0 if there is no log."""
-
-    @abstractmethod
-    def items(self, log: str, after: int) -> Iterable[tuple[int, bytes]]:
-        """Iterate over an existing log, after a position."""
-
-    # -- what is the same everywhere ----------------------------------------------------------
+class Tables(SQLiteTables):
+    """What commits and claims do with entries and logs. What has expired by `now` is absent."""
 
     def commit(self, changes: Sequence[Change], now: float) -> list[int]:
         found = [(change, self._look(change, now)) for change in changes]  # raises before any
@@ -230,9 +179,3 @@ class TablesStore(Store):
     ) -> LogPage:
         check_more_than_0(check_key(log), limit, max_bytes)
         return await self._read(lambda tables, now: tables.read(log, after, limit, max_bytes, now))
-
-
-def check_more_than_0(what: str, *numbers: float) -> None:
-    """Raise `ValueError` if a number is not more than 0."""
-    if not all(number > 0 for number in numbers):
-        raise ValueError(f"of {what!r} more than 0 has to be asked for, not {min(numbers)}")

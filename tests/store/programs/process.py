@@ -15,9 +15,9 @@ from pathlib import Path
 
 import trio
 
+from tests.store.leases import lease
 from trio_mcp.store import sqlite
 from trio_mcp.store.changes import Add, Append, Conflict, Delete, News, Put
-from trio_mcp.store.leases import lease
 from trio_mcp.store.protocol import Store
 from trio_mcp.store.sqlite import SQLiteStore
 

@@ -26,10 +26,17 @@ class Unsteady(MemoryStore):
         self.asked = 0
 
     async def _read(self, work: Any) -> Any:
+        self._note()
+        return await super()._read(work)
+
+    async def _write(self, work: Any, changes: Any = ()) -> Any:
+        self._note()
+        return await super()._write(work, changes)
+
+    def _note(self) -> None:
         self.asked += 1
         if self.away:
             raise StoreUnavailable("it is away")
-        return await super()._read(work)
 
 
 class View(MemoryStore):
@@ -37,7 +44,7 @@ class View(MemoryStore):
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__()
-        self.tables, self.watches = store.tables, store.watches
+        self.connection, self.tables, self.watches = store.connection, store.tables, store.watches
         self.is_cut_off = False
 
     async def commit(self, *changes: Change) -> list[int]:

@@ -12,6 +12,7 @@ import trio
 
 from tests.auth.server.support import After, Issuer, call, ec_key, proof, resource_server
 from tests.registry.elsewhere import Elsewhere
+from tests.store.contents import values_of
 from tests.store.redis_server import redis_server
 from tests.support.tools import echo, registry_of
 from tests.transports.http.fleet import Fleet, Unsteady, fleet
@@ -21,6 +22,7 @@ from trio_mcp.auth import DPoP, Introspection
 from trio_mcp.extending import ExtensionRequest, ServerExtension
 from trio_mcp.middleware import McpCall, McpRequest
 from trio_mcp.registry.sealing import Sealer
+from trio_mcp.store.changes import Put
 from trio_mcp.store.opening import open_store
 
 pytestmark = pytest.mark.requirement("M2")
@@ -256,7 +258,7 @@ async def test_one_instance_asks_about_a_token(autojump_clock: Any) -> None:
             assert (await call(host, "good")).status == 200
             await trio.sleep(10)
         assert len(issuer.asked) == 1
-        kept = {key: row.value for key, row in those.store.tables.entries.items()}
+        kept = values_of(those.store)
         [value] = [value for key, value in kept.items() if key.startswith("token-")]
         assert b"Alice" not in value
         assert "good" not in "".join(kept)
@@ -270,10 +272,10 @@ async def test_one_instance_asks_about_a_token(autojump_clock: Any) -> None:
 async def test_guesses_leave_nothing_in_the_store() -> None:
     issuer = opaque()
     async with fleet(echoing, protected_by(issuer, verifier=HOW)) as those:
-        before = set(those.store.tables.entries)
+        before = set(values_of(those.store))
         for number in range(20):
             assert (await call(those.hosts[0], f"guess-{number}")).status == 401
-        assert set(those.store.tables.entries) == before
+        assert set(values_of(those.store)) == before
 
 
 async def test_what_is_in_the_store_is_no_answer_for_another_token() -> None:
@@ -281,9 +283,10 @@ async def test_what_is_in_the_store_is_no_answer_for_another_token() -> None:
     async with fleet(echoing, protected_by(issuer, verifier=HOW)) as those:
         await call(those.hosts[0], "mine")
         await call(those.hosts[0], "root")
-        entries = those.store.tables.entries
-        mine, root = (key for key in entries if key.startswith("token-"))
-        entries[mine], entries[root] = entries[root], entries[mine]
+        kept = values_of(those.store)
+        mine, root = (key for key in kept if key.startswith("token-"))
+        await those.store.commit(Put(mine, kept[root], ttl=30))
+        await those.store.commit(Put(root, kept[mine], ttl=30))
         assert (await call(those.hosts[1], "mine")).status == 200
         assert len(issuer.asked) == 3
 

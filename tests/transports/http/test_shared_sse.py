@@ -11,6 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from tests.store.contents import lose_all, values_of
 from tests.store.redis_server import redis_server
 from tests.support.tools import echo, registry_of, text_of
 from tests.transports.http.fleet import Fleet, Unsteady, fleet
@@ -173,7 +174,7 @@ async def test_posts_that_wait_cost_nothing(mock_clock: MockClock) -> None:
             before = store.asked
             posts = stalled(client, number)
             await wait_all_tasks_blocked()
-            assert len([each for each in store.tables.entries if ":posts/" in each]) == 1
+            assert len([key for key in values_of(store) if ":posts/" in key]) == 1
             client.stream.resume()
             for each in posts:
                 await each.end()
@@ -253,9 +254,7 @@ async def test_a_store_that_loses_everything_hears_of_the_stream_again() -> None
     async with sharing(echoing, store=store) as those:
         client = await begun(those)
         await wait_all_tasks_blocked()
-        signs = {k: v for k, v in store.tables.entries.items() if k.startswith("instance-")}
-        store.tables.__init__()  # type: ignore[misc]
-        store.tables.entries |= signs
+        lose_all(store, but="instance-")
         assert await status_of(client) == 404
         store.watches.notify_all()
         await wait_all_tasks_blocked()
@@ -267,7 +266,7 @@ async def test_a_store_that_loses_everything_hears_of_it_before_long(
 ) -> None:
     async with sharing(echoing) as those:
         client = await begun(those)
-        those.store.tables.__init__()
+        lose_all(those.store)
         await trio.sleep(4)
         assert (await client.request("ping"))["result"] == {}
 
@@ -311,4 +310,4 @@ async def test_a_stream_lasts_as_long_as_it_is_open(autojump_clock: MockClock) -
         for each in (quiet, busy):
             each.stream.disconnect()
             await each.stream.end()
-        assert not [each for each in store.tables.entries if each.startswith("sse-")]
+        assert not [key for key in values_of(store) if key.startswith("sse-")]
