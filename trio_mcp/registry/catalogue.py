@@ -24,6 +24,7 @@ from trio_mcp.registry.kinds import LISTED, RefType, Table
 from trio_mcp.registry.lifespan import Opened, opened
 from trio_mcp.registry.options import CacheScope
 from trio_mcp.registry.provider import Provider
+from trio_mcp.registry.states import UsedStates
 from trio_mcp.schema import SchemaError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
@@ -83,6 +84,7 @@ class Catalogue(Provider):
         self._mounts: list[Mount] = []
         self._state_keys = options.state_keys
         self._sealer: Sealer | None = None
+        self.used_states: Final = UsedStates()
 
     # -- its own entries ------------------------------------------------------------------
 

@@ -21,11 +21,9 @@ import hashlib
 import json
 import math
 import secrets
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, Literal
 
 import orjson
@@ -37,7 +35,7 @@ from trio_mcp.wire.jsonrpc import Json
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
-Cause = Literal["tampered", "expired", "foreign", "replayed", "full"]
+Cause = Literal["tampered", "expired", "foreign", "replayed"]
 
 _PURPOSE: Final = "trio-mcp request state 1"
 _LONGEST: Final = 256 * 1024
@@ -61,8 +59,7 @@ class StateRefused(ValueError):
 
     cause: Cause
     """`tampered` (it was not sealed with our keys), `expired`, `foreign` (sealed for another
-    request, principal or purpose), `replayed` (opened before), or `full` (no further one can be
-    remembered as opened, so none is opened)."""
+    request, principal or purpose), or `replayed` (used before, or too many were)."""
 
     def __init__(self, cause: Cause, detail: str) -> None:
         super().__init__("The request state is not acceptable; send the request again, without it.")
@@ -71,24 +68,21 @@ class StateRefused(ValueError):
 
 
 @frozen
-class CheckedState:
+class OpenedState:
     """A state that is good, unless it was used before."""
 
     id: str
     """Its random number."""
-    expires: float
-    """Until when it is good, by the clock of its sealer."""
     seconds: float
-    """How long that is."""
+    """For how long it is good."""
     content: Json
 
 
 class Sealer:
     """Seals state before it goes to a client, and opens what comes back.
 
-    May be used from several threads. That a state was opened is known to this sealer alone: where
-    several processes share keys, each of them would open it once. What must happen at most once
-    everywhere needs a record that all of them share, and `check` in place of `open`.
+    May be used from several threads. It opens a state as often as it is asked to: what must happen
+    at most once needs a record of what was opened, by `OpenedState.id`.
 
     Args:
         keys: The first one seals, all of them open, so that keys can be changed without losing
@@ -96,8 +90,6 @@ class Sealer:
             keys a random one is made, and states are lost when the process ends.
         ttl: Seconds that a state is good for.
         clock: Tells the time, in seconds; processes that share keys need clocks that agree.
-        most_used: How many opened states are remembered, each for as long as it is good. While
-            there are so many, no other one is opened.
 
     Raises:
         ValueError: A key is unusable (the message says how to make one), or a number is out of
@@ -107,7 +99,7 @@ class Sealer:
 
     Example:
         >>> sealer = Sealer([Sealer.generate_key()])
-        >>> sealer.open(sealer.seal({"step": 2}, "tools/call"), "tools/call")
+        >>> sealer.open(sealer.seal({"step": 2}, "tools/call"), "tools/call").content
         {'step': 2}
     """
 
@@ -117,15 +109,11 @@ class Sealer:
         *,
         ttl: float = 600.0,
         clock: Callable[[], float] = time.time,
-        most_used: int = 100_000,
     ) -> None:
         if not (ttl > 0 and math.isfinite(ttl)):
             raise ValueError(f"ttl must be a number of seconds above 0, not {ttl!r}")
-        if most_used < 0:
-            raise ValueError(f"most_used must be at least 0, not {most_used!r}")
         self.ttl: Final = ttl
         self._clock = clock
-        self._used = OpenedStates(most_used)
         self._made: MultiFernet | None = None
         if keys is None:
             self._keys: list[bytes | str] = [self.generate_key()]
@@ -171,25 +159,12 @@ class Sealer:
             )
         return state
 
-    def open(self, state: str, binding: Json | HashedBinding) -> Json:
-        """Open a state that a client presents, once, and return its content.
-
-        A state that is presented with another binding is refused, and stays good for its own.
-
-        Raises:
-            StateRefused: It was altered, is out of date, belongs to another request or was opened
-                before; or too many were opened lately.
-            TypeError: The binding is not JSON.
-        """
-        checked = self.check(state, binding)
-        self.use(checked)
-        return checked.content
-
-    def check(self, state: str, binding: Json | HashedBinding) -> CheckedState:
-        """Read a state that a client presents, and leave it to the caller to note its use.
+    def open(self, state: str, binding: Json | HashedBinding) -> OpenedState:
+        """Open a state that a client presents, and leave it to the caller to note its use.
 
         Raises:
             StateRefused: It was altered, is out of date, or belongs to another request.
+            TypeError: The binding is not JSON.
         """
         now = self._clock()
         sealed = self._decrypt(state)
@@ -203,15 +178,7 @@ class Sealer:
             raise StateRefused("expired", f"it was good until {expires:.0f}")
         if digest != hash_binding(binding).digest:  # after all that costs less: it may be long
             raise StateRefused("foreign", "it was sealed for another request or principal")
-        return CheckedState(id, expires, expires - now, content)
-
-    def use(self, state: CheckedState) -> None:
-        """Note in this process that a state is used.
-
-        Raises:
-            StateRefused: It was used before, or too many were lately.
-        """
-        self._used.add(state.id, state.expires, self._clock())
+        return OpenedState(id, expires - now, content)
 
     def _decrypt(self, state: str) -> bytes:
         fernet = self._fernet()
@@ -256,31 +223,6 @@ def _fernet_of(keys: Sequence[bytes | str]) -> MultiFernet:
         return MultiFernet([Fernet(key) for key in keys])
     except (ValueError, TypeError, AttributeError):  # the key itself belongs in no message
         raise ValueError(f"one of the keys is not usable: {_NO_KEY}") from None
-
-
-class OpenedStates:
-    """The states that were opened, each for as long as it could be opened again.
-
-    When there is no room, a state is refused: to forget another one would make that good again.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._ids: set[str] = set()
-        self._expiries: list[tuple[float, str]] = []  # a heap
-        self._lock = threading.Lock()
-
-    def add(self, id: str, expires: float, now: float) -> None:
-        """Note that a state is opened, or raise `StateRefused`."""
-        with self._lock:
-            while self._expiries and self._expiries[0][0] <= now:
-                self._ids.discard(heappop(self._expiries)[1])
-            if id in self._ids:
-                raise StateRefused("replayed", "it was opened before")
-            if len(self._ids) >= self._most:
-                raise StateRefused("full", f"{self._most} others were opened, and are good still")
-            self._ids.add(id)
-            heappush(self._expiries, (expires, id))
 
 
 # JSON ---------------------------------------------------------------------------------------

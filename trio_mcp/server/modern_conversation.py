@@ -23,7 +23,7 @@ from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.revisions import META_LOG_LEVEL
 
 if TYPE_CHECKING:  # few requests bring a state
-    from trio_mcp.registry.sealing import CheckedState, StateRefused
+    from trio_mcp.registry.sealing import OpenedState, StateRefused
 
 _ROUND: Final = ("inputResponses", "requestState")
 """Parameters that a request has when it is sent again with answers."""
@@ -69,7 +69,7 @@ class ModernConversation(RequestConversation):
         self._names = QuestionNames()
         self._kept: dict[str, Json] = {}  # what the record of this round has to hold as well
         self._passed_on: dict[str, Json] = {}  # the answers to questions of a server elsewhere
-        self._state: CheckedState | None = None  # what the request goes on from
+        self._state: OpenedState | None = None  # what the request goes on from
         self._answers = self._recorded_answers(context.params)
         self.questions: Final[dict[str, Json]] = {}
         """What the client has to answer before the handler can go on."""
@@ -147,9 +147,7 @@ class ModernConversation(RequestConversation):
             message = f"Invalid params: requestState must be a string, not {json_type(state)}"
             raise McpError(INVALID_PARAMS, message)
         try:
-            opened = self._context.server.states.open(
-                self._catalogue.sealer, state, self._call.binding()
-            )
+            opened = self._catalogue.sealer.open(state, self._call.binding())
         except StateRefused as refusal:
             raise _refused(refusal) from None
         self._state = opened

@@ -13,7 +13,6 @@ from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.registry.lifespan import Opened
 from trio_mcp.server.lists import ListCache
 from trio_mcp.server.session import Session
-from trio_mcp.server.states import LocalStates, StateRecord
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
@@ -73,7 +72,7 @@ class Server:
         self.on_refusal = on_refusal
         self.observe = _with_tracing(observe)
         self.lists = ListCache(self.catalogue)
-        self.states: StateRecord = LocalStates()
+        self.states = self.catalogue.used_states
         """The sealed states that were used."""
         self._meta: dict[Revision, Json] = {}
 

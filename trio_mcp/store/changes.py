@@ -13,6 +13,7 @@ Logs and channels for news have names of the same form. An entry, a log and a ch
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Sequence
@@ -65,6 +66,11 @@ def check_more_than_0(what: str, *numbers: float) -> None:
     """Raise `ValueError` if a number is not more than 0."""
     if not all(number > 0 for number in numbers):
         raise ValueError(f"of {what!r} more than 0 has to be asked for, not {min(numbers)}")
+
+
+def key_part(text: str) -> str:
+    """Return a part of a key that stands for any text."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def partition_of(key: str) -> str:

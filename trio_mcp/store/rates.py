@@ -7,7 +7,6 @@ time to live says what is left, by the store's own clock, and a full bucket has 
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from math import inf
 from typing import Final
@@ -15,7 +14,7 @@ from typing import Final
 import trio
 from attrs import define, field
 
-from trio_mcp.store.changes import ABSENT, Conflict, Put
+from trio_mcp.store.changes import ABSENT, Conflict, Put, key_part
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
 from trio_mcp.wire.bucket import Buckets, TokenBucket
@@ -160,8 +159,7 @@ class SharedBuckets(Buckets[str, SharedBucket]):
     def __init__(self, rate: float, burst: float, limit: int, store: Store, name: str) -> None:
         def make(client: str) -> SharedBucket:
             text = "\0".join((name, str(rate), str(burst), client))
-            digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-            return SharedBucket(rate, burst, f"rate-{digest}:left")
+            return SharedBucket(rate, burst, f"rate-{key_part(text)}:left")
 
         super().__init__(make, limit)
         self._store = store

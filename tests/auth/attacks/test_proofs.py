@@ -21,7 +21,7 @@ from tests.auth.server.support import (
     unsigned,
 )
 from trio_mcp.auth import DPoP
-from trio_mcp.auth.server.dpop import ReplayRecord
+from trio_mcp.store.used import ReplayRecord
 
 KEY = ec_key(None)
 ISSUER = Issuer()
@@ -123,7 +123,7 @@ async def test_another_method() -> None:
 
 @pytest.mark.parametrize("most", [1000, pytest.param(100_000, marks=pytest.mark.long)])
 async def test_as_many_proofs_as_there_may_be(most: int, autojump_clock: Any) -> None:
-    record = ReplayRecord(most)
+    record = ReplayRecord(most, most // 10)
     for each in range(most):
         assert await record.add(f"owner {each % 10}", f"proof {each}", 60)
     assert not await record.add("newcomer", "proof", 60), "it is full"
@@ -134,7 +134,7 @@ async def test_as_many_proofs_as_there_may_be(most: int, autojump_clock: Any) ->
 
 
 async def test_proofs_that_end_soon_do_not_cut_time_into_small_pieces(autojump_clock: Any) -> None:
-    record = ReplayRecord(100_000)
+    record = ReplayRecord(100_000, 10_000)
     assert await record.add("owner", "long", 120)
     for each in range(500):
         assert await record.add(f"owner {each}", "short", 0.01)
@@ -145,7 +145,7 @@ async def test_proofs_that_end_soon_do_not_cut_time_into_small_pieces(autojump_c
 
 
 async def test_proofs_are_remembered_for_their_whole_time(autojump_clock: Any) -> None:
-    record = ReplayRecord(1000)
+    record = ReplayRecord(1000, 100)
     for each in range(300):
         assert await record.add(f"owner {each}", "proof", 60)
         await trio.sleep(0.5)

@@ -21,7 +21,8 @@ from tests.auth.server.support import (
     unsigned,
 )
 from trio_mcp.auth import DPoP
-from trio_mcp.auth.server.dpop import ReplayRecord, normalized
+from trio_mcp.auth.server.dpop import normalized
+from trio_mcp.store.used import ReplayRecord
 
 pytestmark = pytest.mark.requirement("J4")
 
@@ -183,7 +184,7 @@ async def test_a_store_that_is_shared() -> None:
 
 
 async def test_the_record_is_bounded(autojump_clock: Any) -> None:
-    record = ReplayRecord(100)
+    record = ReplayRecord(100, 10)
     assert [await record.add("a", str(each), 60) for each in range(11)] == [True] * 10 + [False]
     for owner in "bcdefghij":
         assert await record.add(owner, "1", 60), "one key does not fill it"

@@ -6,13 +6,9 @@ good once: used ones are remembered for as long as they would be good.
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
-import trio
-from attrs import define, field
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from trio_mcp.auth.digests import digest_of, same
@@ -21,59 +17,12 @@ from trio_mcp.auth.server.credentials import ProofRefused
 from trio_mcp.auth.server.keys import BadSignature, public_key, read_signed
 from trio_mcp.auth.server.resource import DPoP, ReplayStore, ResourceServer
 from trio_mcp.auth.urls import BadUrl, origin, parsed
+from trio_mcp.store.used import ReplayRecord
 
 MAX_PROOF: Final = 8192
 """Characters that a proof may have."""
 
 _LONGEST_ID: Final = 512
-_WINDOWS: Final = 8
-"""Windows into which the time is divided for which a proof is good."""
-
-
-@define(eq=False)
-class _Window:
-    """The proofs of a short time, which are forgotten together."""
-
-    ends: float
-    until: float = 0.0
-    used: set[bytes] = field(factory=set)
-    counts: Counter[str] = field(factory=Counter)
-
-
-class ReplayRecord:
-    """A `ReplayStore` for this process.
-
-    It is bounded in time, since proofs expire, and in size: when it is full of proofs that are
-    still good, further ones are refused. One key may have a tenth, so none fills it alone.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        # Forgotten window by window: one by one, a hundred thousand would take long.
-        self.windows: deque[_Window] = deque()
-        self._longest = 0.0
-
-    def __len__(self) -> int:
-        return sum(len(window.used) for window in self.windows)
-
-    async def add(self, owner: str, id: str, seconds: float) -> bool:
-        """Remember a proof for some seconds, unless it is known. This is no checkpoint."""
-        now = trio.current_time()
-        self._longest = max(self._longest, seconds)
-        while self.windows and self.windows[0].until <= now:
-            self.windows.popleft()
-        digest = hashlib.sha256(f"{owner} {id}".encode()).digest()  # however long the id is
-        if any(digest in window.used for window in self.windows) or len(self) >= self._limit:
-            return False
-        if sum(window.counts[owner] for window in self.windows) >= self._limit // 10:
-            return False
-        if not self.windows or self.windows[-1].ends <= now:
-            self.windows.append(_Window(now + self._longest / _WINDOWS))
-        window = self.windows[-1]
-        window.used.add(digest)
-        window.counts[owner] += 1
-        window.until = max(window.until, now + seconds)
-        return True
 
 
 class Nonces:
@@ -112,7 +61,8 @@ class ProofVerifier:
         self._server = server
         self._how = how
         self._clock = clock
-        self._store: ReplayStore = how.replay_store or shared or ReplayRecord(how.max_proofs)
+        record = ReplayRecord(how.max_proofs, how.max_proofs // 10)
+        self._store: ReplayStore = how.replay_store or shared or record
         self._nonces = Nonces(how.nonce_keys, 2 * how.max_age, clock) if how.nonces else None
 
     def new_nonce(self) -> str | None:

@@ -30,7 +30,7 @@ from trio_mcp.transports.http.guard import Guard
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import EVENTS, JSON, Disconnected, HttpRequest, Refusal
 from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
-from trio_mcp.transports.http.sharing.local import LocalSharing
+from trio_mcp.transports.http.sharing.interface import Sharing
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.sse import encode_event
@@ -98,7 +98,7 @@ class Relay:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        async with self._guard.running(frozenset(), LocalSharing()):
+        async with self._guard.running(frozenset(), Sharing()):
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

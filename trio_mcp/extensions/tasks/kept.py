@@ -13,7 +13,6 @@ version that it got then, so one that was thought dead, and was replaced, can do
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from math import inf
 from typing import Final
@@ -23,7 +22,18 @@ from attrs import frozen
 from trio_mcp.extending import offload
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.record import Record
-from trio_mcp.store.changes import ABSENT, Add, Change, Check, Conflict, Delete, Entry, News, Put
+from trio_mcp.store.changes import (
+    ABSENT,
+    Add,
+    Change,
+    Check,
+    Conflict,
+    Delete,
+    Entry,
+    News,
+    Put,
+    key_part,
+)
 from trio_mcp.store.protocol import Store
 
 Move = Callable[[Record], Record]
@@ -54,8 +64,7 @@ class KeptTasks:
 
     def __init__(self, store: Store, server: str) -> None:
         self.store: Final = store
-        digest = hashlib.sha256(server.encode("utf-8", "surrogatepass")).hexdigest()
-        self._partition: Final = f"tasks-{digest[:16]}"
+        self._partition: Final = f"tasks-{key_part(server)[:16]}"
         self.queue: Final = f"{self._partition}:queue"
         """The folder to claim from, and the channel for news of it."""
 

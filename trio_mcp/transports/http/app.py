@@ -33,7 +33,7 @@ from trio_mcp.transports.http.request import Disconnected, HttpRequest, Refusal
 from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sessions import Sessions
-from trio_mcp.transports.http.sharing.local import LocalSharing
+from trio_mcp.transports.http.sharing.interface import Sharing
 from trio_mcp.transports.serving import OnStuck, Serving, serving, wait_for_stuck
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.limits import Limits
@@ -43,7 +43,6 @@ if TYPE_CHECKING:  # few servers have one
     from trio_mcp.store.protocol import StoreLike
     from trio_mcp.transports.http.card import ServerCard
     from trio_mcp.transports.http.explorer import ExplorerPage
-    from trio_mcp.transports.http.sharing.interface import Sharing
     from trio_mcp.transports.http.workers.worker import Worker
 
 logger = logging.getLogger("trio_mcp.http")
@@ -123,7 +122,7 @@ class HttpApp:
             metrics, policy = self.metrics, self._policy
             watch = metrics.observe_call, metrics.refused
             server = self._server = Server(self.registry, self._limits, here.opened, *watch)
-            server.states = sharing.states
+            server.states = sharing.states or server.states
             await sharing.start(here.nursery)
             slots, runner = self._slots, self._runner
             sessions = Sessions(server, self._sessions, slots, runner, sharing)
@@ -149,7 +148,7 @@ class HttpApp:
     @asynccontextmanager
     async def _opened_sharing(self) -> AsyncIterator[Sharing]:
         if self._store is None:
-            yield LocalSharing()
+            yield Sharing()
             return
         from trio_mcp.store.opening import opened
         from trio_mcp.transports.http.sharing.shared import StoreSharing

@@ -13,12 +13,11 @@ from typing import Final
 import trio
 
 from trio_mcp.registry.changes import KINDS, Changes, ListChanged, ResourceUpdated
-from trio_mcp.store.changes import Append, News
+from trio_mcp.store.changes import Append, News, key_part
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.exact import dumps, loads
 from trio_mcp.transports.http.sharing.following import end_of, follow
 from trio_mcp.transports.http.sharing.instance import Instance
-from trio_mcp.transports.http.sharing.used import digest_of
 
 logger = logging.getLogger("trio_mcp.http")
 
@@ -37,7 +36,7 @@ class SharedChanges:
     def __init__(self, instance: Instance, changes: Changes, name: str) -> None:
         self._instance = instance
         self._changes = changes
-        self._log = f"changes:{digest_of(name)}"  # not every name can be part of a key
+        self._log = f"changes:{key_part(name)}"  # not every name can be part of a key
         self._token = trio.lowlevel.current_trio_token()
         self._pending: dict[SharedChange, None] = {}
         self._arrived = trio.lowlevel.ParkingLot()

@@ -1,13 +1,13 @@
 """What HTTP needs of whatever instances share: one interface, chosen once when serving begins.
 
-`local.py` implements it for a server that shares nothing, at no cost; `shared.py` for instances
-with a common store. What uses it does not know which one it has.
+As they stand here, the classes share nothing, at no cost, for a server without others; `shared.py`
+derives those of instances with a common store. What uses them does not know which it has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
@@ -15,11 +15,11 @@ import trio
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.peer.inbound import Inbound
 from trio_mcp.peer.requests import OutgoingRequests
+from trio_mcp.registry.states import UsedStates
 from trio_mcp.server.session import Session
-from trio_mcp.server.states import StateRecord
 from trio_mcp.transports.http.events import EventStore
-from trio_mcp.transports.http.request import Header, HttpRequest
-from trio_mcp.wire.bucket import TokenBucket
+from trio_mcp.transports.http.request import Header, HttpRequest, no_session, no_stream
+from trio_mcp.wire.bucket import TokenBucket, TokenBuckets
 from trio_mcp.wire.jsonrpc import Id
 
 if TYPE_CHECKING:  # few servers check tokens
@@ -70,7 +70,7 @@ class SessionReplica(Protocol):
     def end(self) -> None: ...
 
 
-class StreamRecord(Protocol):
+class StreamRecord:
     """Where the events of one stream are kept for clients that come back to another instance."""
 
     def begin(self, events: EventStore, last: int, finished: bool) -> None:
@@ -81,10 +81,13 @@ class StreamRecord(Protocol):
     def finish(self) -> None: ...
 
 
-class SessionSharing(Protocol):
+_NO_RECORD: Final = StreamRecord()
+
+
+class SessionSharing:
     """What joins this instance's replica of a session to those of other instances."""
 
-    prefix: str
+    prefix = ""
     """What the names of streams, and the ids of our requests, begin with."""
 
     def start(self, nursery: trio.Nursery, replica: SessionReplica) -> None:
@@ -117,6 +120,7 @@ class SessionSharing(Protocol):
         Raises:
             StoreError: It cannot be passed on.
         """
+        return False
 
     async def settle(self) -> None:
         """Let the other replicas know of the log level and of the subscriptions.
@@ -131,9 +135,11 @@ class SessionSharing(Protocol):
         Raises:
             Refusal: There is none of that name (400).
         """
+        raise no_stream()
 
     def record(self, stream: str, request: Id | None) -> StreamRecord:
         """Return what keeps the events of a stream."""
+        return _NO_RECORD
 
     async def wait_for_room(self) -> None:
         """Wait while too many events are to be kept still."""
@@ -151,13 +157,14 @@ class Buckets(Protocol):
     def of(self, client: str) -> TokenBucket: ...
 
 
-class Sharing(Protocol):
+class Sharing:
     """What one instance of a server shares with others."""
 
-    outlasts_instance: bool
+    outlasts_instance = False
     """Whether a session goes on when the instance where it began stops."""
 
-    states: StateRecord
+    states: UsedStates | None = None
+    """The sealed states that were used; `None` for those of this process."""
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Join the other instances, until the nursery is cancelled.
@@ -166,12 +173,17 @@ class Sharing(Protocol):
             StoreError: They cannot be joined.
         """
 
-    def buckets(self, name: str, rate: float, burst: int, max_clients: int) -> Buckets: ...
+    def buckets(self, name: str, rate: float, burst: int, max_clients: int) -> Buckets:
+        return TokenBuckets(rate, burst, max_clients)
 
     def token_records(self, auth: ResourceServer) -> Shared:
         """Return what is remembered of proofs and tokens, for one protected server."""
+        from trio_mcp.auth.server.authenticator import Shared
 
-    def session(self, id: str) -> SessionSharing: ...
+        return Shared()
+
+    def session(self, id: str) -> SessionSharing:
+        return SessionSharing()
 
     async def find(self, id: str, principal: str | None) -> SessionSharing:
         """Return what shares a session that a client began at another instance.
@@ -180,11 +192,13 @@ class Sharing(Protocol):
             Refusal: There is no such session of that principal (404).
             StoreError: The others cannot be asked.
         """
+        raise no_session()
 
     def taking_posts(
         self, id: str, principal: str | None, take: Take
     ) -> AbstractAsyncContextManager[None]:
         """Take what is posted at other instances for a stream of HTTP+SSE, during the block."""
+        return nullcontext()
 
     def poster(self, id: str, principal: str | None) -> Take:
         """Return what has a message taken by the instance that holds a stream of HTTP+SSE.
@@ -192,3 +206,4 @@ class Sharing(Protocol):
         Raises:
             LookupError: No other instance can hold one of that id.
         """
+        raise LookupError(id)

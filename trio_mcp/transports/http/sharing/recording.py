@@ -20,6 +20,7 @@ from trio_mcp.store.exact import dumps
 from trio_mcp.store.protocol import Store
 from trio_mcp.transports.http.events import EventStore
 from trio_mcp.transports.http.session_options import SessionOptions
+from trio_mcp.transports.http.sharing.interface import StreamRecord
 from trio_mcp.wire.jsonrpc import Id
 
 logger = logging.getLogger("trio_mcp.http")
@@ -123,8 +124,8 @@ class Recorder:
 
 
 @define(eq=False)
-class SharedRecord:
-    """Keeps the events of one stream, if it answers a request (a `StreamRecord`)."""
+class SharedRecord(StreamRecord):
+    """Keeps the events of one stream, if it answers a request."""
 
     _recorder: Recorder
     _name: str

@@ -36,7 +36,12 @@ from trio_mcp.transports.http.request import Refusal, no_stream
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sharing.following import follow
 from trio_mcp.transports.http.sharing.instance import Instance
-from trio_mcp.transports.http.sharing.interface import STANDALONE, EventStream, SessionReplica
+from trio_mcp.transports.http.sharing.interface import (
+    STANDALONE,
+    EventStream,
+    SessionReplica,
+    SessionSharing,
+)
 from trio_mcp.transports.http.sharing.recording import Recorder, SharedRecord
 from trio_mcp.transports.http.sharing.stream import ElsewhereStream
 from trio_mcp.wire.jsonrpc import (
@@ -67,8 +72,8 @@ _USED: Final = 10
 """Signs of use that are written in the time that a session may be idle."""
 
 
-class SharedSession:
-    """What joins this instance's replica of a session to the others (a `SessionSharing`)."""
+class SharedSession(SessionSharing):
+    """What joins this instance's replica of a session to the others."""
 
     _replica: SessionReplica
 
@@ -93,8 +98,6 @@ class SharedSession:
             touched=self._note_seen,
             lost=self._look_again,
         )
-        self.wait_for_room: Final = self._recorder.wait_for_room
-        self.written: Final = self._recorder.written
 
     # -- its life -----------------------------------------------------------------------------
 
@@ -315,6 +318,12 @@ class SharedSession:
 
     def record(self, stream: str, request: Id | None) -> SharedRecord:
         return SharedRecord(self._recorder, stream, request)
+
+    async def wait_for_room(self) -> None:
+        await self._recorder.wait_for_room()
+
+    async def written(self) -> None:
+        await self._recorder.written()
 
     def resume(self, stream: str, after: int) -> tuple[EventStream, int]:
         if not _ELSEWHERE.fullmatch(stream):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
@@ -12,17 +11,17 @@ import trio
 from attrs import evolve
 
 from trio_mcp.registry import Registry, catalogue_of
-from trio_mcp.server.states import StateRecord
+from trio_mcp.registry.states import MOST_STATES, UsedStates
 from trio_mcp.store.protocol import Store
 from trio_mcp.store.rates import SharedBuckets
+from trio_mcp.store.used import UsedOnce
 from trio_mcp.transports.http.request import no_session
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sharing.changes import SharedChanges
 from trio_mcp.transports.http.sharing.instance import Instance
-from trio_mcp.transports.http.sharing.interface import Take
+from trio_mcp.transports.http.sharing.interface import Sharing, Take
 from trio_mcp.transports.http.sharing.posts import SharedPosts
 from trio_mcp.transports.http.sharing.session import SharedSession
-from trio_mcp.transports.http.sharing.used import SharedStates, UsedOnce
 
 if TYPE_CHECKING:  # few servers check tokens
     from trio_mcp.auth.server.authenticator import Shared
@@ -32,8 +31,8 @@ _ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 """What may be the id of a session, and part of a key."""
 
 
-class StoreSharing:
-    """Shares what is in a store (a `Sharing`)."""
+class StoreSharing(Sharing):
+    """Shares what is in a store."""
 
     outlasts_instance = True
 
@@ -42,7 +41,8 @@ class StoreSharing:
         self._catalogue = catalogue_of(registry)
         self._options = options
         self.instance: Final = Instance(store, options.session_idle)
-        self.states: StateRecord = SharedStates(store, catalogue_of(registry).sealer.ttl)
+        ttl = self._catalogue.sealer.ttl
+        self.states = UsedStates(UsedOnce(store, "states", MOST_STATES, ttl))
         # Each for as long as it is in use.
         self._posts = WeakValueDictionary[tuple[str, str | None], SharedPosts]()
 
@@ -79,10 +79,10 @@ class StoreSharing:
             raise no_session()
         return session
 
-    @asynccontextmanager
-    async def taking_posts(self, id: str, principal: str | None, take: Take) -> AsyncIterator[None]:
-        async with self._posts_of(id, principal).taken_from_others(take):
-            yield
+    def taking_posts(
+        self, id: str, principal: str | None, take: Take
+    ) -> AbstractAsyncContextManager[None]:
+        return self._posts_of(id, principal).taken_from_others(take)
 
     def poster(self, id: str, principal: str | None) -> Take:
         if not _ID.fullmatch(id):
