@@ -195,7 +195,6 @@ async def test_caching_hints_of_files(root: Path) -> None:
         ("docs:get{?file}", "docs:get?file=guide%2Fone.txt"),
         ("docs:{+path}", "docs:guide/one.txt"),
         ("docs:///{+path}.txt", "docs:///guide/one.txt.txt"),
-        ("docs:top{#part}", "docs:top#guide/one.txt"),
     ],
 )
 async def test_the_variable_may_stand_anywhere(uri: str, given: str, root: Path) -> None:
@@ -337,14 +336,14 @@ async def test_no_uri_leads_outside(revision: str, every: int, root: Path) -> No
     assert tried > 700 // every
 
 
-TEMPLATES = ["x:{path}", "x://h{/path}", "x:{?path}", "x:{#path}"]
+TEMPLATES = ["x:{path}", "x://h{/path}", "x:{?path}"]
 
 
 @pytest.mark.parametrize("uri", TEMPLATES)
 async def test_no_uri_leads_outside_however_the_template_is_written(uri: str, root: Path) -> None:
     """They differ in what may stand around the path and not in it: so each is tried with one."""
     head = uri.partition("{")[0]
-    between = {"x:{path}": "", "x://h{/path}": "/", "x:{#path}": "#"}
+    between = {"x:{path}": "", "x://h{/path}": "/"}
     joined = between.get(uri, uri.partition("{")[2][0] + "path=")
     async with serving(served(root, uri)) as (client, _):
         for path in islice(attacks(root), TEMPLATES.index(uri), None, len(TEMPLATES)):

@@ -50,7 +50,6 @@ MATCHES = [
     ("{a}-{b}-{c}", "1-2-3-4", {"a": "1-2", "b": "3", "c": "4"}),
     ("{a}--{b}", "x---y", {"a": "x-", "b": "y"}),
     ("{a}aa{b}", "caab", {"a": "c", "b": "b"}),
-    ("{+a}/{+b}/{c}", "1/2/3/4", {"a": "1/2", "b": "3", "c": "4"}),
     ("{a}-{b}/{+c}/{d}", "1-2-3/4/5/6", {"a": "1-2", "b": "3", "c": "4/5", "d": "6"}),
     ("{a}/{b}.{c}/{d}", "1.x/2.y.z/3", {"a": "1.x", "b": "2.y", "c": "z", "d": "3"}),
     # The text between them is not in the later one.
@@ -83,8 +82,6 @@ MATCHES = [
     ("{+dir}/{name}", "a/b/c", {"dir": "a/b", "name": "c"}),
     ("{+dir}/{name}", "c", None),
     ("{owner}/{+path}", "o/a/b", {"owner": "o", "path": "a/b"}),
-    ("{+a}/-/{+b}", "x/-/y/-/z", {"a": "x/-/y", "b": "z"}),
-    ("{+a,b}", "x/y,z", {"a": "x/y", "b": "z"}),
     ("{+path}/raw", "a/raw/raw", {"path": "a/raw"}),
     # Reserved values leave alone what the template has for later.
     ("{+path}{?q}", "a/b?q=1", {"path": "a/b", "q": "1"}),
@@ -93,8 +90,6 @@ MATCHES = [
     ("{+path}{?q}", "a?z=1", None),
     ("{+path}?v={v}", "a?v=1", {"path": "a", "v": "1"}),
     ("{+path}?v={v}", "a?b?v=1", None),
-    ("{+path}{#part}", "a#b#c", {"path": "a", "part": "b#c"}),
-    ("x?u={+url}{&q}", "x?u=h/p&q=1", {"url": "h/p", "q": "1"}),
     # Segments.
     ("users{/id}", "users/7", {"id": "7"}),
     ("users{/id}", "users", {}),
@@ -137,16 +132,6 @@ MATCHES = [
     ("x{?tag*}", "x?tag=1&tag=2", {"tag": ["1", "2"]}),
     ("x{?tag*}", "x?tag=1", {"tag": ["1"]}),
     ("x{?q,tag*}", "x?tag=1&q=0&tag=2", {"q": "0", "tag": ["1", "2"]}),
-    ("x?f=1{&q,r}", "x?f=1&r=2&q=1", {"q": "1", "r": "2"}),
-    ("x?f=1{&q}", "x?f=1", {}),
-    ("x?f=1{&q}", "x?q=1&f=1", None),
-    ("x?f={f}{&tag*}", "x?f=1&tag=2&tag=3", {"f": "1", "tag": ["2", "3"]}),
-    ("x{?q}{#part}", "x?q=1#p", {"q": "1", "part": "p"}),
-    ("x{?q}#p{part}", "x?q=1#p2", {"q": "1", "part": "2"}),
-    # Fragments.
-    ("x{#part}", "x#a/b?c", {"part": "a/b?c"}),
-    ("x{#part}", "x", {}),
-    ("x{#part}", "x#", {"part": ""}),
     # Text outside of variables.
     ("NOTE://{id}", "note://A", {"id": "A"}),
     ("note://{id}", "NoTe://A", {"id": "A"}),
@@ -212,7 +197,7 @@ NO_URIS = [
 
 
 @pytest.mark.parametrize("uri", NO_URIS)
-@pytest.mark.parametrize("template", ["note://{id}", "{+everything}", "{+a}{?b}{#c}"])
+@pytest.mark.parametrize("template", ["note://{id}", "{+everything}", "{+a}{?b,c}"])
 def test_what_is_no_uri_never_matches(template, uri):
     assert match(template, uri) is None
 
@@ -288,12 +273,11 @@ REFUSED = [
     ("{a}{?b,a}", 4, ["a occurs twice"]),
     ("{a*}", 1, ["{/x*}"]),
     ("{+a*}", 1, ["{/x*}"]),
-    ("x{#a*}", 2, ["{#x}"]),
+    ("x{#a*}", 2, ["{#a*}"]),
     ("x{.a*}", 2, ["{.a*}"]),
     ("x{.a}", 2, ["{.a}", "{x}, {+x}"]),
     ("x{;a}", 2, ["{;a}", "{?a,b}"]),
     ("x{;a*}", 2, ["{;a*}"]),
-    ("x{#a,b}", 2, ["one value", "{#x}"]),
     ("{/a*,b}", 1, ["put it last"]),
     ("a{x}{y}", 5, ["x ends and y begins", "put some text between"]),
     ("{x}{+y}", 4, ["x ends and y begins"]),
@@ -303,23 +287,22 @@ REFUSED = [
     ("{/x}/y", 5, ["end of the path"]),
     ("{/x}/{+y}", 5, ["end of the path"]),
     ("{/x*}/{y}", 6, ["end of the path"]),
-    ("{/x}{&y}", 5, ["end of the path"]),
+    ("{/x}#a{?y}", 7, ["begun already"]),
     ("{/x}{/y}", 5, ["end of the path"]),
     ("{+x}{/y}", 5, ["x ends and y begins", "put some text between"]),
     ("{+x}/a{/y*}", 7, ["x ends and y begins", "only one"]),
     ("{x}-{+y}", 5, ["x ends and y begins", "put a / between"]),
-    ("{+x}/{y}/{+z}", 10, ["y ends and z begins", "only one"]),
     ("{+x}/{y}{/z*}", 9, ["y ends and z begins", "only one"]),
     ("{+x}{/y*}", 5, ["x ends and y begins", "put some text between"]),
-    ("{?x}{?y}", 5, ["all variables of the query into it"]),
-    ("{?x}{&y}", 5, ["all variables of the query into it"]),
-    ("{?x}/a", 5, ["only a fragment can follow"]),
-    ("{?x}{/y}", 5, ["only a fragment can follow"]),
-    ("?a=1{&x}&b=2", 9, ["{&…}", "only a fragment"]),
-    ("a?b=1{?x}", 6, ["{&…}"]),
-    ("{+a}?b={c}{?d}", 11, ["{&…}"]),
-    ("{#x}a", 5, ["put it last"]),
-    ("{#x}{?y}", 5, ["put it last"]),
+    ("{+x}/{y}/{+z}", 10, ["y ends and z begins", "only one"]),
+    ("{+x,y}", 1, ["x ends and y begins", "only one"]),
+    ("{?x}{?y}", 5, ["put it last, with all variables"]),
+    ("{?x}/a", 5, ["nothing can follow"]),
+    ("{?x}{/y}", 5, ["nothing can follow"]),
+    ("a?b=1{?x}", 6, ["begun already"]),
+    ("{+a}?b={c}{?d}", 11, ["begun already"]),
+    ("a?b=1{&x}", 6, ["{&x}", "{?a,b}"]),
+    ("a{#x}", 2, ["{#x}", "way back"]),
     ("a b{x}", 2, ["' '", "percent-encode"]),
     ("{x}a\nb", 5, ["'\\n'"]),
     ("a<{x}>", 2, ["'<'"]),
@@ -347,8 +330,8 @@ def test_templates_that_are_refused(template, at, words):
 
 
 def test_the_operators_that_may_follow_one_another():
-    template = UriTemplate.parse("x://{a}.{d}/-/{+g}/{e},{f}{/b,c}{?h,i*}{#j}")
-    assert template.match("x://1.4/-/7/8/5,6/2/3?h=9&i=10&i=11#12") == {
+    template = UriTemplate.parse("x://{a}.{d}/-/{+g}/{e},{f}{/b,c}{?h,i*}")
+    assert template.match("x://1.4/-/7/8/5,6/2/3?h=9&i=10&i=11") == {
         "a": "1",
         "b": "2",
         "c": "3",
@@ -358,7 +341,6 @@ def test_the_operators_that_may_follow_one_another():
         "g": "7/8",
         "h": "9",
         "i": ["10", "11"],
-        "j": "12",
     }
     assert template.match("x://1.4/-/7/5,6") == {"a": "1", "d": "4", "g": "7", "e": "5", "f": "6"}
 
@@ -369,17 +351,13 @@ HARD = [
     "-".join(f"{{v{number}}}" for number in range(12)) + "!",
     "--".join(f"{{v{number}}}" for number in range(12)) + "!",
     "-a-".join(f"{{v{number}}}" for number in range(12)) + "!",
-    "/".join(f"{{+v{number}}}" for number in range(12)) + "!",
-    "aa".join(f"{{+v{number}}}" for number in range(12)) + "!",
     "%20".join(f"{{v{number}}}" for number in range(12)) + "!",
     "{+a}/{b}-{c}_{d}.{e}!",
     "{a}-{b}/{+c}/{d}-{e}/{f}!{?q}",
-    "{+a}/{+b}-{c}/{d}!",
+    "{+a}aa{b}aa{c}/{d}!",
     "{+a}-x{/b,c,d}{?e,f}",
-    "{+a}_{b}-{c}{?q,r*}{#s}",
+    "{+a}_{b}-{c}{?q,r*}",
     "{a}.{b}{/c,d*}{?e}",
-    "{+a,b,c}/!",
-    "x?u={+a}{&q}",
 ]
 REPEATED = [
     *("-", "a", "/", "%20", "a-", "a--", "a-a-", "-a-", "/-", "a/", "a_b-c.d/", "-/", ".", "&"),

@@ -2,12 +2,12 @@
 
 The RFC says how a template and values make a URI, and leaves the way back to others. Here a
 template is one regular expression, compiled when a URI first comes near it. Of the RFC there is
-what has one way back; the rest is refused when the template is read.
+what has one way back and is in use; the rest is refused when the template is read.
 
 **Time.** However a URI is made, matching is linear in its length: no expression has two ways to
 take the same text. A value after some text that the value before it could hold as well does not
-hold that text, and a value with slashes begins where only one place is possible; all before it is
-an atomic group, which is not tried in another way once it has matched.
+hold that text. At most one value takes slashes, and it begins where only one place is possible; all
+before it is an atomic group, which is not tried in another way once it has matched.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ _Reader = Callable[[str], Values | None]
 class UriTemplate:
     """A URI template to match URIs against.
 
-    It is made of text and of `{x}`, `{+path}`, `{/segment}`, `{/rest*}`, `{?query}`, `{&more}` and
-    `{#fragment}`; all but the last may have several variables, and lists are `{/rest*}`, `{?tag*}`
-    and `{&tag*}`.
+    It is made of text and of `{x}`, `{+path}`, `{/segment}`, `{/rest*}`, `{?query}` and `{?tag*}`;
+    all may have several variables, but only one of them may take slashes.
 
     - `{x}` and `{+x}` take one character at least. All others may be left out altogether, and then
-      are not among the values. `{/…}` ends a path. The variables of `{?…}` and `{&…}` are known
-      by their names, in any order; other names do not match.
+      are not among the values. `{/…}` ends a path. The variables of `{?…}` end the template, and
+      are known by their names, in any order; other names do not match.
     - `{x}` holds no reserved character (`/`, `:`, `@` …) unless it is encoded, `{+x}` any. But a
       `?` begins the query and a `#` the fragment wherever the template has one. Values in a query
       may hold what ends none of them: `at=10:30` is as good as `at=10%3A30`.
@@ -80,22 +79,20 @@ class UriTemplate:
         writer = _Writer()
         try:
             parts = list(_parts(text))
-            names = _names(parts)
-            _check_order(parts)
             for index, part in enumerate(parts):
                 writer.add(part, parts[index + 1 :])
         except _Mistake as mistake:
             at, reason = mistake.args
             what = f"the URI template {shorten(text)} is wrong at character {at}: {reason}"
             raise SchemaError(what) from None
-        if not names:
+        if not writer.names:
             raise SchemaError(
                 f"the URI template {shorten(text)} has no variables; "
                 "write some as {name}, or use it as a URI, without a template"
             )
         writer.end()
         begin = parts[0].text.lower() if isinstance(parts[0], _Literal) else ""
-        return cls(text, names, begin, "".join(writer.pieces), tuple(writer.readers))
+        return cls(text, tuple(writer.names), begin, "".join(writer.pieces), tuple(writer.readers))
 
     @classmethod
     def parse_or_ignore(cls, text: str) -> UriTemplate:
@@ -225,7 +222,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
 _RFC_OPERATORS: Final = frozenset("+#./;?&=,!@|")
 _POSSIBLE: Final = (
     "a template can have {x}, {+x} for a value with slashes, {/x} and the list {/x*} at the end of "
-    "the path, {?a,b}, {&a,b} and {#x}"
+    "the path, and {?a,b} at its own end"
 )
 
 
@@ -269,7 +266,7 @@ def _expression(at: int, body: str) -> _Expression:
     for variable in body[len(operator) :].split(","):
         name = variable.removesuffix("*")
         exploded = name != variable
-        is_list = exploded and operator in ("/", "?", "&")
+        is_list = exploded and operator in ("/", "?")
         if operator not in _OPERATORS or ":" in name or exploded != is_list:
             raise _Mistake(at, f"{{{body}}} has no one way back; {_POSSIBLE}")
         if not _NAME.fullmatch(name):
@@ -280,56 +277,17 @@ def _expression(at: int, body: str) -> _Expression:
             )
         if name in lists:
             raise _Mistake(at, f"{name} occurs twice; give each variable its own name")
-        if operator == "#" and lists:
-            raise _Mistake(at, "a fragment is one value; write {#x}")
         if operator == "/" and True in lists.values():
             raise _Mistake(at, f"in {{{body}}} nothing tells where the list ends; put it last")
         lists[name] = exploded
     return _Expression(at, operator, lists)
 
 
-def _names(parts: Iterable[_Part]) -> tuple[str, ...]:
-    names: dict[str, None] = {}
-    for part in parts:
-        if isinstance(part, _Literal):
-            continue
-        for name in part.lists:
-            if name in names:
-                raise _Mistake(part.at, f"{name} occurs twice; give each variable its own name")
-            names[name] = None
-    return tuple(names)
-
-
-_OPERATORS: Final[Mapping[str, tuple[str | None, str]]] = {
-    "": (None, ""),
-    "+": (None, ""),
-    "/": ("?#", "only a query or a fragment can follow; put it at the end of the path"),
-    "?": ("#", "only a fragment can follow; put all variables of the query into it"),
-    "&": ("#", "only a fragment can follow; put all variables of the query into it"),
-    "#": ("", "nothing can follow; put it last"),
-}
-"""The operators that can be read backwards: with what the next part begins, and that in words."""
-
-
-def _check_order(parts: Iterable[_Part]) -> None:
-    before, ends, advice, query = "", None, "", False
-    for part in parts:
-        mark = part.text[0] if isinstance(part, _Literal) else part.operator
-        if ends is not None and mark not in tuple(ends):
-            raise _Mistake(part.at, f"after {{{before}…}} {advice}")
-        if isinstance(part, _Literal):
-            ends, query = None, query or "?" in part.text
-            continue
-        if mark == "?" and query:
-            raise _Mistake(part.at, "the query has begun already; go on with {&…}")
-        before = mark
-        ends, advice = _OPERATORS[mark]
-
-
 # The expression -------------------------------------------------------------------------------
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _RESERVED: Final = ":/?#[]@!$&'()*+,;="
+_OPERATORS: Final = ("", "+", "/", "?")
 
 
 def _other_than(characters: str) -> str:
@@ -338,13 +296,8 @@ def _other_than(characters: str) -> str:
 
 def _begun_by(later: Iterable[_Part]) -> str:
     """Return the marks of query and fragment that a value with slashes leaves to later parts."""
-    begun: set[str] = set()
-    for part in later:
-        if isinstance(part, _Literal):
-            begun |= {"?", "#"}.intersection(part.text)
-        else:
-            begun |= {"?", "#", "&"} & {part.operator}
-    return "".join(sorted(begun))
+    texts = [part.text if isinstance(part, _Literal) else part.operator for part in later]
+    return "".join(mark for mark in "#?" if any(mark in text for text in texts))
 
 
 @define
@@ -353,24 +306,38 @@ class _Writer:
 
     pieces: list[str] = field(factory=list)
     readers: list[_Reader] = field(factory=list)
+    names: dict[str, None] = field(factory=dict)
     _literal: str = ""  # not written yet, as it depends on what follows
     _previous: str | None = None  # the last variable
     _taken: str = ""  # what it takes
-    _wide: bool = False  # whether it takes slashes
-    _loose: bool = False  # whether there may be several places where it begins
+    _wide: str | None = None  # the variable that takes slashes
+    _ended: str = ""  # the operator after which little may follow
+    _has_query: bool = False
 
     def add(self, part: _Part, later: Iterable[_Part]) -> None:
+        mark = part.text[0] if isinstance(part, _Literal) else part.operator
+        if self._ended == "?":
+            raise _Mistake(part.at, "nothing can follow {?…}; put it last, with all variables")
+        if self._ended == "/" and mark not in ("?", "#"):
+            raise _Mistake(part.at, "only a query can follow {/…}; put it at the end of the path")
         if isinstance(part, _Literal):
             self._literal += part.text
-        elif part.operator in ("", "+"):
+            self._ended = ""
+            self._has_query |= not {"?", "#"}.isdisjoint(part.text)
+            return
+        for name in part.lists:
+            if name in self.names:
+                raise _Mistake(part.at, f"{name} occurs twice; give each variable its own name")
+            self.names[name] = None
+        if part.operator == "/":
+            self._path(part)
+        elif part.operator == "?":
+            self._query(part)
+        else:
             taken = _other_than(_begun_by(later) if part.operator else _RESERVED)
             for index, name in enumerate(part.lists):
                 self._literal += "," if index else ""
                 self._value(part.at, name, taken, wide=bool(part.operator))
-        elif part.operator == "/":
-            self._path(part)
-        else:
-            self._named(part)
 
     def end(self) -> None:
         """Write the text that is left."""
@@ -381,33 +348,34 @@ class _Writer:
         self._literal = ""
 
     def _value(self, at: int, name: str, taken: str, *, wide: bool) -> None:
-        between = self._literal
-        alone, shared = taken, False
+        between, alone, shared = self._literal, taken, False
         if self._previous is not None:
             shared = bool(re.fullmatch(f"{self._taken}*", between))
             if not between:
                 self._refuse_row(at, name, "put some text between them")
-            if wide and (not self._wide if shared else self._loose):
-                self._refuse_row(at, name, "put a / between, and a + at only one")
+            if wide and self._wide is not None:
+                self._refuse_row(at, name, "only one can take slashes")
+            if wide and shared:
+                self._refuse_row(at, name, "put a / between them")
         if shared:  # the last place is the only one: the text does not occur behind it
-            self._loose |= self._wide
             again = f"(?!{re.escape(between)})"
             self.pieces.append(again.join(map(re.escape, between)))
             self._literal = ""
             alone = f"(?:{again}{taken})"
         else:
             self.end()
-        if wide and not self._loose:
+        if wide:
             self.pieces[:] = [f"(?>{''.join(self.pieces)})"]
+            self._wide = name
         self.pieces.append(f"({alone}+)")
         self.readers.append(partial(_one_value, name))
-        self._previous, self._taken, self._wide = name, taken, wide
+        self._previous, self._taken = name, taken
 
     def _path(self, part: _Expression) -> None:
-        first, wide = next(iter(part.lists)), any(part.lists.values())
-        if self._wide and not self._literal:
+        first = next(iter(part.lists))
+        if self._previous is not None and self._previous == self._wide and not self._literal:
             self._refuse_row(part.at, first, "put some text between them")
-        if wide and (self._wide or self._loose):
+        if self._wide is not None and any(part.lists.values()):
             self._refuse_row(part.at, first, "only one can take slashes")
         self.end()
         expression = ""
@@ -417,15 +385,17 @@ class _Writer:
         self.pieces.append(expression)
         for name, exploded in part.lists.items():
             self.readers.append(partial(_segments if exploded else _one_value, name))
+        self._ended = "/"
 
-    def _named(self, part: _Expression) -> None:
+    def _query(self, part: _Expression) -> None:
+        if self._has_query:
+            raise _Mistake(
+                part.at, "a query or fragment has begun already; write all of it as {?…}, or none"
+            )
         self.end()
-        if part.operator == "#":
-            self.pieces.append("(?:#(.*+))?")
-            self.readers.append(partial(_one_value, *part.lists))
-        else:
-            self.pieces.append(rf"(?:\{part.operator}([^#\[\]]*+))?")
-            self.readers.append(partial(_pairs, part.lists))
+        self.pieces.append(r"(?:\?([^#\[\]]*+))?")
+        self.readers.append(partial(_pairs, part.lists))
+        self._ended = "?"
 
     def _refuse_row(self, at: int, name: str, advice: str) -> NoReturn:
         raise _Mistake(at, f"nothing tells where {self._previous} ends and {name} begins; {advice}")
