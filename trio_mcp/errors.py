@@ -5,52 +5,19 @@ more than it needs; those of clients are defined here.
 """
 
 import signal
+from typing import ClassVar
 
-from trio_mcp.store.errors import StoreError, StoreFull, StoreUnavailable, StoreUnusable
-from trio_mcp.wire.errors import LifespanError, McpError, ResourceNotFound, SchemaError, ToolError
+from attrs import define
 
-__all__ = [
-    "AlreadyConnected",
-    "AuthorizationError",
-    "CallTimeout",
-    "CannotReach",
-    "CannotStart",
-    "ClientError",
-    "ConfigError",
-    "ConnectionLost",
-    "HttpError",
-    "InvalidArguments",
-    "InvalidPage",
-    "InvalidResult",
-    "InvalidSkill",
-    "LifespanError",
-    "LoginRequired",
-    "McpError",
-    "NotConnected",
-    "OutputClosed",
-    "PipeClosed",
-    "ProtocolError",
-    "RateLimited",
-    "RequestTooLarge",
-    "ResourceNotFound",
-    "ResponseTooLarge",
-    "SchemaError",
-    "ServerExited",
-    "ServerUnavailable",
-    "SessionExpired",
-    "SkillError",
-    "StoreError",
-    "StoreFull",
-    "StoreUnavailable",
-    "StoreUnusable",
-    "ToolDisabled",
-    "ToolError",
-    "ToolFailed",
-    "Unauthorized",
-    "UnknownTool",
-    "UnverifiedSkill",
-    "WriteFailed",
-]
+from trio_mcp.store.errors import StoreError as StoreError
+from trio_mcp.store.errors import StoreFull as StoreFull
+from trio_mcp.store.errors import StoreUnavailable as StoreUnavailable
+from trio_mcp.store.errors import StoreUnusable as StoreUnusable
+from trio_mcp.wire.errors import LifespanError as LifespanError
+from trio_mcp.wire.errors import McpError as McpError
+from trio_mcp.wire.errors import ResourceNotFound as ResourceNotFound
+from trio_mcp.wire.errors import SchemaError as SchemaError
+from trio_mcp.wire.errors import ToolError as ToolError
 
 
 class ConfigError(ValueError):
@@ -73,6 +40,7 @@ class NotConnected(ClientError):
     """The client was used outside of its `async with` block, or after the connection ended."""
 
 
+@define(repr=False, slots=False)
 class ServerExited(NotConnected):
     """The server process ended.
 
@@ -81,10 +49,8 @@ class ServerExited(NotConnected):
         stderr: The end of what it wrote to stderr.
     """
 
-    def __init__(self, returncode: int, stderr: str = "") -> None:
-        super().__init__(returncode, stderr)
-        self.returncode = returncode
-        self.stderr = stderr
+    returncode: int
+    stderr: str = ""
 
     @property
     def signal(self) -> int | None:
@@ -104,6 +70,7 @@ class ServerExited(NotConnected):
         return f"the server exited with {how}{_tail(self.stderr)}"
 
 
+@define(repr=False, slots=False)
 class ServerUnavailable(NotConnected):
     """A server of a group, or behind a proxy, is not connected. It is tried again in time.
 
@@ -112,16 +79,15 @@ class ServerUnavailable(NotConnected):
         cause: Why it is not connected, if known.
     """
 
-    def __init__(self, server: str, cause: Exception | None = None) -> None:
-        super().__init__(server, cause)
-        self.server = server
-        self.cause = cause
+    server: str
+    cause: Exception | None = None
 
     def __str__(self) -> str:
         why = "it has not connected yet" if self.cause is None else str(self.cause)
         return f"server {self.server!r} is not available: {why}"
 
 
+@define(repr=False, slots=False)
 class PipeClosed(NotConnected):
     """The server closed one of its pipes, but did not exit.
 
@@ -129,11 +95,9 @@ class PipeClosed(NotConnected):
         stderr: The end of what it wrote to stderr.
     """
 
-    how = "the server closed a pipe"
+    how: ClassVar[str] = "the server closed a pipe"
 
-    def __init__(self, stderr: str = "") -> None:
-        super().__init__(stderr)
-        self.stderr = stderr
+    stderr: str = ""
 
     def __str__(self) -> str:
         return f"{self.how}{_tail(self.stderr)}"
@@ -163,6 +127,7 @@ class ResponseTooLarge(ClientError):
     """The server's answer, or all pages of a list, are longer than `Limits.max_message_bytes`."""
 
 
+@define(repr=False, slots=False)
 class HttpError(ClientError):
     """The server refused a request with an HTTP status.
 
@@ -170,15 +135,14 @@ class HttpError(ClientError):
         status: The HTTP status.
     """
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(status, message)
-        self.status = status
-        self.message = message
+    status: int
+    message: str
 
     def __str__(self) -> str:
         return self.message
 
 
+@define(repr=False, slots=False)
 class Unauthorized(HttpError):
     """The server requires credentials, or different ones (401, 403, 407).
 
@@ -186,11 +150,10 @@ class Unauthorized(HttpError):
         www_authenticate: What it says about them: the value of `WWW-Authenticate`.
     """
 
-    def __init__(self, status: int, message: str, www_authenticate: str | None = None) -> None:
-        super().__init__(status, message)
-        self.www_authenticate = www_authenticate
+    www_authenticate: str | None = None
 
 
+@define(repr=False, slots=False)
 class AuthorizationError(ClientError):
     """Authorization failed: something was refused, or is invalid.
 
@@ -201,10 +164,8 @@ class AuthorizationError(ClientError):
             refused.
     """
 
-    def __init__(self, message: str, error: str | None = None) -> None:
-        super().__init__(message, error)
-        self.message = message
-        self.error = error
+    message: str
+    error: str | None = None
 
     def __str__(self) -> str:
         return self.message
@@ -214,6 +175,7 @@ class LoginRequired(AuthorizationError):
     """A person has to log in, and there is no way to ask one."""
 
 
+@define(repr=False, slots=False)
 class RateLimited(HttpError):
     """You sent the server too many requests (429).
 
@@ -221,9 +183,7 @@ class RateLimited(HttpError):
         retry_after: Seconds to wait, if it says so.
     """
 
-    def __init__(self, status: int, message: str, retry_after: float | None = None) -> None:
-        super().__init__(status, message)
-        self.retry_after = retry_after
+    retry_after: float | None = None
 
 
 class RequestTooLarge(HttpError):
@@ -234,6 +194,7 @@ class SessionExpired(HttpError):
     """The server has ended the session (404). It may or may not have carried out the request."""
 
 
+@define(repr=False, slots=False)
 class CallTimeout(ClientError, TimeoutError):
     """The server did not answer in time.
 
@@ -244,12 +205,10 @@ class CallTimeout(ClientError, TimeoutError):
         setting: What sets how long it waits, unless the call itself said so.
     """
 
-    def __init__(self, what: str, seconds: float, stderr: str = "", setting: str = "") -> None:
-        super().__init__(what, seconds, stderr, setting)
-        self.what = what
-        self.seconds = seconds
-        self.stderr = stderr
-        self.setting = setting
+    what: str
+    seconds: float
+    stderr: str = ""
+    setting: str = ""
 
     def __str__(self) -> str:
         hint = f" (to wait longer: {self.setting})" if self.setting else ""
