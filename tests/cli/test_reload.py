@@ -4,9 +4,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import trio
 import trio.testing
@@ -18,6 +20,7 @@ from trio_mcp.background import background_task
 from trio_mcp.cli.reload import watching as watching_module
 from trio_mcp.cli.reload.client_state import ClientState
 from trio_mcp.cli.reload.command import Relay
+from trio_mcp.cli.reload.pacing import PacedChanges
 from trio_mcp.cli.reload.watching import watching
 from trio_mcp.errors import CannotReach
 from trio_mcp.wire.jsonrpc import encode
@@ -129,6 +132,95 @@ async def test_over_http(source: Path) -> None:
                 raise AssertionError("the server has ended as well")
 
 
+@pytest.mark.long
+async def test_over_http_a_broken_server_is_answered_for(source: Path, tmp_path: Path) -> None:
+    place = tmp_path / "socket"
+    transport = httpx2.AsyncHTTPTransport(uds=str(place))
+    async with (
+        running(command(source, "--unix-socket", str(place))) as server,
+        httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http,
+    ):
+        await server.said(b" path /mcp")
+        assert (await http.get("/health")).status_code == 200
+        write(source, "broken(\n")
+        await server.said(b"it starts again when its source changes")
+        refused = await answered(http)
+        assert refused.status_code == 503
+        assert refused.text == "The server has exited with status 1; its stderr says why.\n"
+        write(source, SOURCE.format(version="two"))
+        await server.said(b" path /mcp", 2)
+        assert (await http.get("/health")).status_code == 200
+
+
+async def answered(http: httpx2.AsyncClient) -> httpx2.Response:
+    """Ask until there is an answer."""
+    while True:
+        try:
+            return await http.get("/health")
+        except httpx2.TransportError:
+            await trio.sleep(0.01)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="waits for a process that is not its child")
+async def test_over_http_the_server_ends_with_a_parent_that_is_killed(source: Path) -> None:
+    async with running(command(source, "--http", "127.0.0.1:0")) as server:
+        await server.said(b" at http://")
+        url = server.stderr.decode().split(" at http://")[1].split()[0]
+        async with connect(f"http://{url}") as client:
+            child = os.pidfd_open(int(await client.call_tool("pid", returns=str)))
+        try:
+            server.signal(signal.SIGKILL)
+            await trio.lowlevel.wait_readable(child)
+        finally:
+            os.close(child)
+
+
+async def test_changes_without_an_end_restart_a_server_less_and_less(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """As when a server writes a module whenever it starts, which takes it a moment."""
+    sending, changes = trio.open_memory_channel[str](1)
+    paced, times = PacedChanges(changes), []
+    while not times or times[-1] < times[0] + 20:
+        await trio.sleep(0.4)
+        sending.send_nowait("made.py")
+        assert await paced.receive() == "made.py"
+        times.append(trio.current_time())
+    assert len(times) < 12
+    await trio.sleep(5)
+    before = trio.current_time()
+    sending.send_nowait("server.py")
+    assert await paced.receive() == "server.py"
+    assert trio.current_time() == before, "when that is over, there is no delay any more"
+
+
+async def test_a_change_that_waits_for_its_turn_is_not_lost(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    sending, changes = trio.open_memory_channel[str](10)
+    paced = PacedChanges(changes)
+    for number in range(5):
+        sending.send_nowait(f"{number}.py")
+    for _ in range(4):
+        await paced.receive()
+    with trio.move_on_after(0.1) as given_up:
+        await paced.receive()
+    assert given_up.cancelled_caught
+    assert await paced.receive() == "4.py"
+
+
+async def test_a_file_that_is_written_with_the_same_content_has_not_changed(tmp_path: Path) -> None:
+    async with watching(tmp_path) as changes:
+        write(tmp_path / "made.py", "same")
+        assert await changes.receive() == "made.py"
+        write(tmp_path / "made.py", "same")
+        write(tmp_path / "other.py", "other")
+        assert await changes.receive() == "other.py"
+        write(tmp_path / "made.py", "not the same")
+        assert await changes.receive() == "made.py"
+
+
 DIES = [sys.executable, "-I", "-S", "-c", "input(); raise SystemExit(3)"]
 """A server that cannot bear to be spoken to."""
 
@@ -136,7 +228,7 @@ DIES = [sys.executable, "-I", "-S", "-c", "input(); raise SystemExit(3)"]
 async def test_what_a_server_has_not_answered_at_its_exit_is_answered_then() -> None:
     client, ours = trio.testing.memory_stream_pair()
     to_relay, changes = trio.open_memory_channel[None](1)
-    relay = Relay(ours, DIES, changes, timeout=60)
+    relay = Relay(ours, partial(trio.run_process, DIES, check=False), changes, timeout=60)
     with to_relay, trio.fail_after(60):
         async with background_task(relay.run):
             await client.send_all(lines(call(1, "version")))
@@ -158,7 +250,8 @@ async def test_a_client_that_reads_no_more_has_gone(server: list[str]) -> None:
     to_relay, changes = trio.open_memory_channel[None](1)
     with to_relay, trio.fail_after(60):
         await client.send_all(lines(call(1, "version")))
-        await Relay(ours, server, changes, timeout=60).run()
+        run = partial(trio.run_process, server, check=False)
+        await Relay(ours, run, changes, timeout=60).run()
 
 
 async def version_of(server: Server, start: int) -> str:

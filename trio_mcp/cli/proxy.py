@@ -150,7 +150,7 @@ async def _gathered(
         raise Failure(str(error)) from None
 
 
-async def _follow(file: Path, changes: AsyncIterable[None], found: Gateway) -> None:
+async def _follow(file: Path, changes: AsyncIterable[str], found: Gateway) -> None:
     async for _ in changes:
         try:
             await found.load(file)

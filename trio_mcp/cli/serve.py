@@ -17,6 +17,7 @@ from trio_mcp.cli.logs import LogOptions
 from trio_mcp.cli.options import Seconds, as_words
 from trio_mcp.cli.target import OURSELVES, load_registry, registry_target
 from trio_mcp.server.importing import serving_refused
+from trio_mcp.system.lifeline import hold_on
 from trio_mcp.transports.stdio.diversion import divert
 from trio_mcp.wire.limits import Limits
 
@@ -71,15 +72,21 @@ def serve(
             raise Usage("--reload and --workers exclude each other; send SIGHUP to replace workers")
         from trio_mcp.cli.reload.command import serve_reloading, source_of
 
+        broken = None
+        if http.is_wanted:
+            from trio_mcp.cli.serve_http import stand_in
+
+            broken = stand_in(http)
         words = [*as_words(http), *as_words(evolve(options, reload=False))]
         python, *ours = OURSELVES
         return serve_reloading(
             # -B: bytecode that is kept hides an edit of the same second and the same size.
             [python, "-B", *ours, "serve", place, *words],
             source_of(place),
-            over_http=http.is_wanted,
+            broken=broken,
             grace=options.shutdown_grace,
         )
+    hold_on()
     # What modules print while they are imported is not for the client, nor is its input for them.
     with divert(0, 1, 2), serving_refused():
         registry = load_registry(place)

@@ -78,6 +78,34 @@ async def _serve(where: HttpServerOptions, options: dict[str, Any], registry: Re
             await nursery.start(serve)
 
 
+def stand_in(where: HttpServerOptions) -> Callable[[str], Awaitable[None]]:
+    """Make a function that answers 503 where a server cannot, with a reason, until cancelled."""
+    place, tls = _place(where), _tls(where)
+
+    async def answer(why: str) -> None:
+        from trio_mcp.transports.http.server import open_tcp, open_unix, serve_asgi
+
+        async def refuse(scope: Any, receive: Any, send: Any) -> None:
+            headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"retry-after", b"1")]
+            await send({"type": "http.response.start", "status": 503, "headers": headers})
+            await send({"type": "http.response.body", "body": f"{why}.\n".encode()})
+
+        try:
+            if where.unix_socket is not None:
+                mode = place["unix_socket_mode"]
+                listeners = await open_unix(where.unix_socket, mode=mode, ssl_context=tls)
+            elif place["port"]:  # with 0, it is another one each time
+                listeners = await open_tcp(**place, ssl_context=tls)
+            else:
+                return
+        except OSError as error:  # which may be why the server has exited
+            logger.error("%s", _cannot_listen(where, error))
+            return
+        await serve_asgi(refuse, listeners)
+
+    return answer
+
+
 @contextmanager
 def _explained(where: HttpServerOptions) -> Iterator[None]:
     try:

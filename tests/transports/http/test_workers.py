@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -231,11 +232,32 @@ async def test_workers_end_with_their_parent(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+async def test_workers_end_with_their_parent_even_if_their_loops_are_stuck(tmp_path: Path) -> None:
+    async with workers(tmp_path, 1, IMPATIENT="yes") as ours:
+        pids = ours.pids()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cut_off, ours, "block")
+            await ours.server.said(b"blocking\n")
+            ours.server.signal(signal.SIGKILL)
+            await ended(pids)
+
+
+@pytest.mark.long
+async def test_requests_that_kill_a_worker_do_not_end_the_others_however_many(
+    tmp_path: Path,
+) -> None:
+    async with workers(tmp_path, 1) as ours:
+        for _ in range(8):
+            await cut_off(ours, "die")
+        assert await ours.call("who") in ours.pids()
+
+
+@pytest.mark.long
 async def test_a_second_signal_ends_all_at_once(tmp_path: Path) -> None:
     async with workers(tmp_path) as ours:
         pids = ours.pids()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(cut_off, ours)
+            nursery.start_soon(partial(cut_off, ours, "work", seconds=60.0))
             await ours.server.said(b"working\n")
             ours.server.signal(signal.SIGTERM)
             while await accepts(ours):
@@ -245,9 +267,9 @@ async def test_a_second_signal_ends_all_at_once(tmp_path: Path) -> None:
         await ours.left(pids)
 
 
-async def cut_off(ours: Workers) -> None:
+async def cut_off(ours: Workers, name: str, **arguments: object) -> None:
     with pytest.raises(httpx2.TransportError):
-        await ours.call("work", seconds=60.0)
+        await ours.call(name, **arguments)
 
 
 async def accepts(ours: Workers) -> bool:
@@ -335,7 +357,7 @@ def test_what_an_ended_worker_has_counted_stays() -> None:
 
 async def test_a_worker_may_be_stopped_with_the_first_that_it_is_told() -> None:
     """As when another one has taken its place while it was started."""
-    settings = {"sockets": [], "store": "", "keys": [], "folder": None}
+    settings = {"sockets": [], "store": "", "keys": [], "folder": None, "since": 0.0}
     ours, parents = map(Channel, socket.socketpair())
     worker = Worker(ours, ours.news(), {"settings": settings, "stop": True})
     stopped = trio.Event()

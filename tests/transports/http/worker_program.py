@@ -3,7 +3,8 @@
     python -m tests.transports.http.worker_program PLACE NUMBER [STATUS]
 
 It listens at a port, or on the Unix socket of that path. Its tools tell which process answers. With
-a status, each worker exits with it at once.
+a status, each worker exits with it at once. With IMPATIENT in the environment, its time limits are
+as short as they can be.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from functools import partial
 
 import trio
 
-from trio_mcp import Context, Registry, serve_http
+from trio_mcp import Context, Limits, Registry, serve_http
 from trio_mcp.transports.http.workers.channel import ENVIRONMENT
 
 registry = Registry("shop")
@@ -45,6 +47,19 @@ async def wait_for(file: str) -> int:
 
 
 @registry.tool
+async def die() -> None:
+    """End this process."""
+    os._exit(9)
+
+
+@registry.tool
+async def block() -> None:
+    """Block the loop, as code does that is not meant for one."""
+    logging.info("blocking")
+    time.sleep(3600)
+
+
+@registry.tool
 async def agree(context: Context) -> str:
     """Ask a question."""
     return (await context.elicit("Really?", bool)).action
@@ -56,5 +71,13 @@ if __name__ == "__main__":
     if more and ENVIRONMENT in os.environ:
         sys.exit(int(more[0]))
     where = {"port": int(place)} if place.isdecimal() else {"unix_socket": place}
-    how = {"workers": int(number), "own_process": True, "sse_path": "/sse", **where}
+    brief = dict.fromkeys(("cancel_timeout", "flush_timeout", "lifespan_timeout"), 0.01)
+    limits = Limits(shutdown_grace=0, **brief) if "IMPATIENT" in os.environ else Limits()
+    how = {
+        "limits": limits,
+        "workers": int(number),
+        "own_process": True,
+        "sse_path": "/sse",
+        **where,
+    }
     trio.run(partial(serve_http, registry, **how))

@@ -1,8 +1,8 @@
 """Running a server as a child process, and a new one whenever its source changes.
 
-Over HTTP that is all. On stdio the client's pipes stay here, and lines are passed on in both
-directions, so that the client notices only changed lists: what it sends between two servers waits
-for the next one, and requests that a broken server cannot answer get an error from here.
+On stdio the client's pipes stay here, and lines are passed on in both directions, so that the
+client notices only changed lists: what it sends between two servers waits for the next one.
+Requests that a broken server cannot answer get an error from here, over HTTP as well.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ import subprocess
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import trio
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery, background_task
 from trio_mcp.cli.failures import OK
 from trio_mcp.cli.lines import lines_of
 from trio_mcp.cli.reload.client_state import ClientState
+from trio_mcp.cli.reload.pacing import PacedChanges
 from trio_mcp.cli.reload.watching import watching
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.target import split_target
+from trio_mcp.system.lifeline import lifeline
 from trio_mcp.transports.stdio import open_stdio
 
 logger = logging.getLogger("trio_mcp.reload")
@@ -34,24 +36,57 @@ _MAX_WAITING: Final = 1000
 """Lines of the client that may wait for a server."""
 
 
-def serve_reloading(command: Sequence[str], root: Path, *, over_http: bool, grace: float) -> int:
-    """Run a server until the client disconnects or a signal arrives; return the exit status."""
+Run = Callable[..., Awaitable[object]]
+"""Runs a server, as `trio.run_process` does."""
+Broken = Callable[[str], Awaitable[None]]
+"""Answers in place of a server that has exited, until it is cancelled; gets the reason."""
+
+
+def serve_reloading(
+    command: Sequence[str], root: Path, *, broken: Broken | None, grace: float
+) -> int:
+    """Run a server until the client disconnects or a signal arrives; return the exit status.
+
+    Args:
+        command: How it is started.
+        root: Where its source is.
+        broken: Over HTTP, answers in its place; `None` on stdio.
+        grace: Seconds that its calls have to finish.
+    """
     timeout = grace + _BEYOND_GRACE
 
     async def main() -> int:
-        async with watching(root) as changes:
-            if not over_http:
+        with lifeline(timeout) as tied:
+            end: Any = partial(_end, timeout)
+            run = partial(trio.run_process, list(command), check=False, deliver_cancel=end, **tied)
+            async with watching(root) as changes:
+                if broken is not None:
+                    await _serve_over_http(run, PacedChanges(changes), broken)
                 async with open_stdio() as client:
-                    await Relay(client, command, changes, timeout).run()
-                return OK
-            options: dict[str, Any] = {"check": False, "deliver_cancel": partial(_end, timeout)}
-            run = partial(trio.run_process, list(command), stdin=None, **options)
-            while True:
-                async with background_task(run):
-                    await changes.receive()
-                logger.info(_RESTARTS)
+                    await Relay(client, run, PacedChanges(changes), timeout).run()
+        return OK
 
     return run_async(main)
+
+
+async def _serve_over_http(run: Run, changes: PacedChanges, broken: Broken) -> NoReturn:
+    while True:
+        async with background_nursery() as nursery:
+            process: trio.Process = await nursery.start(partial(run, stdin=None))
+            nursery.start_soon(_answer_for, process, broken)
+            await changes.receive()
+        logger.info(_RESTARTS)
+
+
+async def _answer_for(process: trio.Process, broken: Broken) -> None:
+    await broken(_told_of_exit(await process.wait()))
+
+
+def _told_of_exit(status: int | None) -> str:
+    """Log that a server has exited, and return the same for its clients."""
+    why = f"The server has exited with status {status}; its stderr says why"
+    logger.error("%s; it starts again when its source changes", why)
+    return why
 
 
 class Relay:
@@ -60,13 +95,13 @@ class Relay:
     def __init__(
         self,
         client: trio.abc.Stream,
-        command: Sequence[str],
-        changes: trio.MemoryReceiveChannel[None],
+        run: Run,
+        changes: trio.abc.ReceiveChannel[object],
         timeout: float,
     ) -> None:
         self._client = client
         self._timeout = timeout
-        self._command = list(command)
+        self._run = run
         self._changes = changes
         self._client_state = ClientState()
         self._to_server, self._from_client = trio.open_memory_channel[bytes](_MAX_WAITING)
@@ -84,9 +119,7 @@ class Relay:
                 await self._to_server.send(line)
 
     async def _run_server(self) -> None:
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        end = partial(_end, self._timeout)
-        run = partial(trio.run_process, self._command, check=False, deliver_cancel=end, **pipes)
+        run = partial(self._run, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         async with trio.open_nursery() as nursery:
             process: trio.Process = await nursery.start(run)
             on_its_own = await self._attend(process)
@@ -143,8 +176,7 @@ class Relay:
 
     async def _await_mending(self, status: int | None) -> None:
         """Refuse the client's requests until the broken server's source changes."""
-        why = f"The server has exited with status {status}; its stderr says why"
-        logger.error("%s; it starts again when its source changes", why)
+        why = _told_of_exit(status)
         await self._tell_client(self._client_state.unanswered(why))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_after, self._changes.receive, nursery.cancel_scope)

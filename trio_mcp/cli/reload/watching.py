@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -28,20 +29,25 @@ def _is_source(path: Path) -> bool:
 @asynccontextmanager
 async def watching(
     root: Path, is_wanted: Callable[[Path], bool] = _is_source, *, recursive: bool = True
-) -> AsyncIterator[trio.MemoryReceiveChannel[None]]:
+) -> AsyncIterator[trio.MemoryReceiveChannel[str]]:
     """Watch the files below a directory, or only those right in it, for the length of a block.
 
     Yields:
-        A channel that receives once for the changes since the last time.
+        A channel that receives the name of a file once for all changes since the last time. A file
+        that is written again with the same content has not changed.
     """
-    changed, changes = trio.open_memory_channel[None](1)
+    changed, changes = trio.open_memory_channel[str](1)
     started, stop = trio.Event(), threading.Event()
+    contents: dict[str, bytes | None] = {}
 
-    def tell() -> None:
-        if not started.is_set():
-            started.set()
-        elif not changes.statistics().current_buffer_used:
-            changed.send_nowait(None)
+    def is_other(path: str) -> bool:
+        before, contents[path] = contents.get(path, b""), _digest(path)
+        return contents[path] != before
+
+    def tell(names: list[str]) -> None:
+        started.set()
+        if names and not changes.statistics().current_buffer_used:
+            changed.send_nowait(names[0])
 
     def work() -> None:
         first, folder = True, root.resolve()
@@ -57,8 +63,9 @@ async def watching(
                 raise_interrupt=False,
                 ignore_permission_denied=True,
             ):
-                if found or first:
-                    trio.from_thread.run_sync(tell)
+                names = [Path(path).name for path in {path for _, path in found} if is_other(path)]
+                if names or first:
+                    trio.from_thread.run_sync(tell, names)
                 first = False
         except OSError as error:
             raise Failure(f"{folder} cannot be watched: {error}") from None
@@ -71,3 +78,10 @@ async def watching(
             yield changes
         finally:
             stop.set()  # the thread is waited for, one step at most
+
+
+def _digest(path: str) -> bytes | None:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).digest()
+    except OSError:  # it is gone, or not to be read
+        return None

@@ -33,10 +33,12 @@ _START_TIMEOUT: Final = 60.0
 """Seconds that a worker has to import the program and open its lifespan, until it listens."""
 _QUICK: Final = 1.0
 """A worker that listened for fewer seconds has died at once."""
-_MOST_QUICK: Final = 6
-"""Workers that may die at once, one after the other in the same slot."""
+_MOST_DEAF: Final = 6
+"""Workers that may end before they listen, one after the other in the same slot."""
 _FIRST_DELAY: Final = 0.1
-_MOST_DELAY: Final = 10.0
+_MOST_DELAY: Final = 1.0
+"""Seconds until a worker is replaced that had listened: that it dies may be a client's doing."""
+_MOST_DEAF_DELAY: Final = 10.0
 _REPORT_TIMEOUT: Final = 1.0
 _TERMINATE_TIMEOUT: Final = 5.0
 _HANGUP: Final[int] = getattr(signal, "SIGHUP", 0)  # which Windows does not have, nor workers
@@ -110,9 +112,10 @@ class Supervisor:
         self._listeners = listeners
         sockets: list[Any] = [getattr(one, "transport_listener", one) for one in listeners]
         self._fds: list[int] = [listener.socket.fileno() for listener in sockets]
-        self._settings = {**settings, "sockets": self._fds}
+        self._settings = {**settings, "sockets": self._fds, "timeout": timeout}
         self._timeout = timeout
         self._kept: Snapshot = {}  # what workers counted that have ended
+        self._has_listened = False  # any worker, ever
         self._stop = trio.Event()
         self._hangups = trio.Event()
         self._ended = trio.lowlevel.ParkingLot()
@@ -138,7 +141,8 @@ class Supervisor:
         """End this process as well if it has to tell its own parent why, when all is cleaned up.
 
         Raises:
-            SystemExit: Workers died at once again and again; with the status of the last one.
+            SystemExit: Workers ended before they listened, again and again; with the status of the
+                last one.
         """
         if self._last_signal:
             end_by(self._last_signal)
@@ -158,7 +162,7 @@ class Supervisor:
         keepers.start_soon(self._reload_at_hangups)
 
     async def _keep(self, slot: int, task_status: trio.TaskStatus[None]) -> None:
-        quick = 0
+        quick = deaf = 0
         child = self._slots[slot] = await self._spawn()
         while True:
             await child.until(lambda child: child.ready is not None)
@@ -168,7 +172,8 @@ class Supervisor:
             await child.until(lambda child: False)
             if self._slots[slot] is child:
                 quick = quick + 1 if child.died_at_once else 0
-                await self._back_off(child, quick)
+                deaf = deaf + 1 if child.ready is None else 0
+                await self._back_off(child, quick, deaf)
             if self._slots[slot] is child:  # or a reload has put another one there
                 fresh = await self._spawn()
                 if self._slots[slot] is child:
@@ -177,14 +182,13 @@ class Supervisor:
                     fresh.stop()
             child = self._in(slot)
 
-    async def _back_off(self, child: Child, quick: int) -> None:
-        fresh = not any(child is not None and child.ready for child in self._slots)
-        if quick > _MOST_QUICK or (quick and fresh):
+    async def _back_off(self, child: Child, quick: int, deaf: int) -> None:
+        if deaf > _MOST_DEAF or (deaf and not self._has_listened):
             logger.critical("A worker %s; the server ends", child.end)
             self._failed = child
             self.stop()
             await trio.sleep_forever()  # which is cancelled
-        delay = backoff(quick + 1, _FIRST_DELAY, _MOST_DELAY)
+        delay = backoff(quick + 1, _FIRST_DELAY, _MOST_DEAF_DELAY if deaf else _MOST_DELAY)
         logger.error("A worker %s; the next one starts in %.1f s", child.end, delay)
         await trio.sleep(delay)
 
@@ -228,7 +232,7 @@ class Supervisor:
                         raise
             except OSError as error:  # no descriptors, memory or processes, for the moment
                 logger.error("Cannot start a worker: %s", error)
-                await trio.sleep(_MOST_DELAY)
+                await trio.sleep(_MOST_DEAF_DELAY)
             else:
                 break
         child = Child(process, Channel(ours))
@@ -294,6 +298,7 @@ class Supervisor:
         async for news in child.channel.news():
             if "ready" in news:
                 child.ready = trio.current_time()
+                self._has_listened = True
                 self._tell_live()
             if "metrics" in news:
                 child.metrics, child.asked = news["metrics"], False

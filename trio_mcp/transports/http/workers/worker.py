@@ -17,6 +17,7 @@ import trio
 
 from trio_mcp.background import background_task
 from trio_mcp.system import flags
+from trio_mcp.system.lifeline import end_at_hangup
 from trio_mcp.system.locks import share_lock, try_lock, unlock
 from trio_mcp.transports.http.server import SharedListener
 from trio_mcp.transports.http.workers.channel import ENVIRONMENT, Channel
@@ -41,6 +42,7 @@ async def join() -> Worker | None:
     channel = Channel(_not_inherited(int(fd)))
     news = channel.news()
     async for first in news:
+        end_at_hangup(int(fd), first["settings"]["timeout"])
         return Worker(channel, news, first)
     raise SystemExit("The server that has started this worker is gone.")
 
