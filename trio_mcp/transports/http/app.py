@@ -29,7 +29,7 @@ from trio_mcp.transports.http.guard import Guard
 from trio_mcp.transports.http.legacy_sse import SseEndpoint
 from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics, text_of
 from trio_mcp.transports.http.policy import HttpPolicy
-from trio_mcp.transports.http.request import Disconnected, HttpRequest, Refusal
+from trio_mcp.transports.http.request import Disconnected, HttpRequest, Methods, Refusal
 from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sessions import Sessions
@@ -78,6 +78,7 @@ class HttpApp:
     _server: Server | None = field(default=None, init=False)
     _mcp: McpEndpoint | None = field(default=None, init=False)
     _sse: SseEndpoint | None = field(default=None, init=False)
+    _endpoints: dict[str, Methods] = field(factory=dict, init=False)
     _since: float = field(factory=time.monotonic, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -127,9 +128,10 @@ class HttpApp:
             slots, runner = self._slots, self._runner
             sessions = Sessions(server, self._sessions, slots, runner, sharing)
             mcp = McpEndpoint(server, sessions, self._guard, policy, slots, runner, sharing)
-            self._mcp = mcp
+            self._mcp, self._endpoints = mcp, {self._path: mcp.methods}
             if (path := self._sse_path) is not None:
                 self._sse = SseEndpoint(path, server, sessions, slots, policy, mcp.require, sharing)
+                self._endpoints[path] = self._sse.methods
             metrics.count_sessions = sessions.__len__
             has_scopes = self._catalogue.scopes or self._catalogue.has_scopes
             if has_scopes and not policy.asks_for_tokens:
@@ -246,17 +248,19 @@ class HttpApp:
             self._guard.check_origin(http)
             await answer_preflight(http)
             return
-        endpoint = (
-            self._mcp if path == self._path else self._sse if path == self._sse_path else None
-        )
-        if endpoint is None:
+        methods = self._endpoints.get(path)
+        if methods is None:
             await self._serve_page(http)
             return
         await self._guard.check(http)
         if http.method != "POST":  # which may need more, so that is seen when it has been read
             self._guard.require(http)
+        answer = methods.get(http.method)
+        if answer is None:
+            allowed = ", ".join(methods)
+            raise Refusal(405, f"This path is for {allowed}.", [(b"allow", allowed.encode())])
         try:
-            await endpoint.serve(http)
+            await answer(http)
         except StoreError as error:
             logger.warning("%s", error)
             why = "The store of sessions cannot be reached; try again."
@@ -297,8 +301,7 @@ class HttpApp:
 
     async def _explore(self, page: ExplorerPage, http: HttpRequest) -> None:
         self._guard.check_origin(http)  # a browser that opens a page has no token yet
-        page.check_visitor(http, self._policy)
-        await page.serve(http)
+        await page.serve(http, self._policy)
 
     async def _show_metrics(self, http: HttpRequest) -> None:
         await self._guard.check(http)

@@ -7,7 +7,6 @@ Both go through the same dispatcher as on any other transport.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -38,7 +37,14 @@ from trio_mcp.transports.http.guard import Guard
 from trio_mcp.transports.http.header_check import VERSION, check_headers
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.posted import accepts, bad_message, check_json, read_message
-from trio_mcp.transports.http.request import EVENTS, JSON, Disconnected, HttpRequest, Refusal
+from trio_mcp.transports.http.request import (
+    EVENTS,
+    JSON,
+    Disconnected,
+    HttpRequest,
+    Methods,
+    Refusal,
+)
 from trio_mcp.transports.http.session import HttpSession
 from trio_mcp.transports.http.sessions import SESSION, Sessions
 from trio_mcp.transports.http.sharing.interface import EventStream, Sharing
@@ -66,7 +72,7 @@ _ALLOW: Final = [(b"allow", b"GET, POST, DELETE")]
 
 @define(eq=False, repr=False)
 class McpEndpoint:
-    """The path for clients of Streamable HTTP, for POST, GET and DELETE."""
+    """The path for clients of Streamable HTTP."""
 
     _server: Server
     _sessions: Sessions
@@ -77,19 +83,11 @@ class McpEndpoint:
     _sharing: Sharing
     _alone: dict[Inbound, HttpRequest] = field(factory=dict, init=False)
     stopping: bool = field(default=False, init=False)
+    methods: Methods = field(init=False)
 
-    async def serve(self, http: HttpRequest) -> None:
-        """Answer a request that the guard has let pass.
-
-        Raises:
-            Refusal: It cannot be answered as it is.
-            Disconnected: The client has left.
-            StoreError: Other instances have to be asked or told, and cannot be.
-        """
-        answer = _METHODS.get(http.method)
-        if answer is None:
-            raise Refusal(405, "The MCP endpoint is for POST, GET and DELETE.", _ALLOW)
-        await answer(self, http)
+    @methods.default
+    def _list_methods(self) -> Methods:
+        return {"GET": self._get, "POST": self._post, "DELETE": self._delete}
 
     def stop(self) -> None:
         """End what would go on for ever: subscriptions, and the streams of sessions."""
@@ -357,13 +355,6 @@ class McpEndpoint:
             raise Refusal(405, "There are no sessions to end.", _ALLOW)
         await self._sessions.delete(await self._sessions.find(http))
         await http.respond(200)
-
-
-_METHODS: Final[dict[str, Callable[[McpEndpoint, HttpRequest], Awaitable[None]]]] = {
-    "POST": McpEndpoint._post,
-    "GET": McpEndpoint._get,
-    "DELETE": McpEndpoint._delete,
-}
 
 
 def _stopping() -> Refusal:

@@ -63,16 +63,15 @@ class ExplorerPage:
         policy = _POLICY.format(script=_hash(_SCRIPT, html), style=_hash(_STYLE, html))
         return cls(html, [*_HEADERS, (b"content-security-policy", policy.encode())])
 
-    def check_visitor(self, http: HttpRequest, policy: HttpPolicy) -> None:
-        """Let visitors in who are on this machine, or who will need a token for all that they do.
+    async def serve(self, http: HttpRequest, policy: HttpPolicy | None = None) -> None:
+        """Send the page to who is on this machine, or will need a token by the policy.
 
         Raises:
             Refusal: They are not (403): the app is served where it was not meant to be.
         """
-        if not policy.asks_for_tokens and http.peer is not None and not is_loopback(http.peer):
+        is_open = policy is not None and not policy.asks_for_tokens
+        if is_open and http.peer is not None and not is_loopback(http.peer):
             raise Refusal(403, "Without tokens, this page is for the machine of the server only.")
-
-    async def serve(self, http: HttpRequest) -> None:
         await http.respond(200, self.html, _HTML, self.headers)
 
 

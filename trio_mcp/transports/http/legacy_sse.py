@@ -13,7 +13,7 @@ share sessions, a POST may come to any of them: `Sharing` takes it to the one wi
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import parse_qs, quote
 
@@ -30,7 +30,7 @@ from trio_mcp.server.session import Session
 from trio_mcp.transports.http.answering import while_connected
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.posted import accepts, check_json, read_message
-from trio_mcp.transports.http.request import EVENTS, HttpRequest, Refusal
+from trio_mcp.transports.http.request import EVENTS, HttpRequest, Methods, Refusal
 from trio_mcp.transports.http.sessions import Sessions
 from trio_mcp.transports.http.sharing.interface import Sharing, Take
 from trio_mcp.transports.stream import run_connection
@@ -38,7 +38,6 @@ from trio_mcp.wire.framing import Frame
 from trio_mcp.wire.jsonrpc import Message
 from trio_mcp.wire.sse import encode_event
 
-_ALLOW: Final = [(b"allow", b"GET, POST")]
 _RETRY: Final = [(b"retry-after", b"10")]
 _SESSION: Final = "session_id"
 
@@ -138,7 +137,10 @@ class _SseSession:
 
 @define(eq=False, repr=False)
 class SseEndpoint:
-    """The path for clients of HTTP+SSE, for GET and POST."""
+    """The path for clients of HTTP+SSE.
+
+    When a GET is cancelled, or its client leaves, its session ends with the calls in it.
+    """
 
     _path: str
     _server: Server
@@ -149,21 +151,11 @@ class SseEndpoint:
     _sharing: Sharing
     _open: dict[str, _SseSession] = field(factory=dict, init=False)
     _stopping: bool = field(default=False, init=False)
+    methods: Methods = field(init=False)
 
-    async def serve(self, http: HttpRequest) -> None:
-        """Answer a request that the guard has let pass.
-
-        Raises:
-            Refusal: It cannot be answered as it is.
-            Disconnected: The client has left.
-            StoreError: Other instances have to be asked or told, and cannot be.
-
-        Cancelled, or when the client leaves, its session ends, and the calls in it are cancelled.
-        """
-        answer = _METHODS.get(http.method)
-        if answer is None:
-            raise Refusal(405, "The endpoint of HTTP+SSE is for GET and POST.", _ALLOW)
-        await answer(self, http)
+    @methods.default
+    def _list_methods(self) -> Methods:
+        return {"GET": self._get, "POST": self._post}
 
     def stop(self) -> None:
         """Begin no more sessions. Those that there are end once their calls have, or the grace."""
@@ -251,12 +243,6 @@ class SseEndpoint:
             raise _no_session()
         session.renew(http.authorization)
         return session.take
-
-
-_METHODS: Final[dict[str, Callable[[SseEndpoint, HttpRequest], Awaitable[None]]]] = {
-    "GET": SseEndpoint._get,
-    "POST": SseEndpoint._post,
-}
 
 
 def _no_session() -> Refusal:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -225,6 +225,14 @@ class HttpRequest:
     async def wait_for_disconnect(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
+
+
+Methods = Mapping[str, Callable[[HttpRequest], Awaitable[None]]]
+"""What answers requests that the guard has let pass, by their methods.
+
+They raise a `Refusal` for what cannot be answered as it is, `Disconnected` when the client has
+left, and a `StoreError` when other instances have to be asked or told, and cannot be.
+"""
 
 
 def _too_large(limit: int) -> Refusal:
