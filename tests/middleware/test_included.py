@@ -11,6 +11,7 @@ from attrs import evolve
 from tests.support.client import serving
 from tests.support.tools import echo, error_of, failure_of, registry_of, text_of
 from tests.support.turns import turns_of_another_task
+from tests.transports.http.support import LegacyClient, ModernClient, hosting
 from trio_mcp import (
     CallToolResult,
     Client,
@@ -468,3 +469,29 @@ def test_numbers_that_are_out_of_range_are_refused_by_name(made, options):
 def test_options_of_another_type_are_refused_by_name(made, options):
     with pytest.raises(TypeError, match=f"^{next(iter(options))} must be "):
         evolve(made, **options)
+
+
+# -- callers over HTTP ----------------------------------------------------------------------------
+
+
+async def test_nothing_is_kept_for_callers_that_cannot_be_told_apart(autojump_clock):
+    registry, asked = counting(middleware=[Cache(60)])
+    async with hosting(registry) as host:
+        for client in (ModernClient(host), ModernClient(host)):
+            assert text_of(await client.call("read", text="a"))
+        assert len(asked) == 2
+        session = LegacyClient(host)
+        await session.initialize()
+        for _ in range(2):
+            assert text_of(await session.call("read", text="a"))
+        assert len(asked) == 3
+
+
+async def test_callers_without_token_and_session_count_for_their_address():
+    async with hosting(registry_of(echo, middleware=[RateLimit(0.001, burst=1)])) as host:
+        ours, theirs, session = ModernClient(host), ModernClient(host), LegacyClient(host)
+        theirs.address = ("127.0.0.2", 1)
+        assert text_of(await ours.call("echo", text="a")) == "a"
+        assert "Too many requests" in text_of(await ours.call("echo", text="a"))
+        assert text_of(await theirs.call("echo", text="a")) == "a"
+        assert (await session.post(session.initialize_request())).status == 200

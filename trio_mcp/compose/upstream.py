@@ -61,8 +61,6 @@ _MODERN_ONLY: Final = frozenset({META_CLIENT_CAPABILITIES, META_CLIENT_INFO, MET
 """Fields that a legacy server got in the handshake."""
 _TELLING: Final = frozenset({"progressToken", META_LOG_LEVEL})
 """Fields by which a caller wants to hear of a call before its result."""
-_SHARED_BY_ALL: Final = (None, "http")
-"""How connections are called that are none: each request is one by itself."""
 _MOST_ROUNDS: Final = 10
 
 Params = dict[str, Json]
@@ -205,10 +203,9 @@ class Upstream:
         self, declared: Params, method: str, params: Params, relay: Relay, ask: Ask
     ) -> Params:
         context = relay.context
-        alone = context.connection_id in _SHARED_BY_ALL
-        caller = None if alone else context.connection_id
+        caller = context.connection_id
         key = (caller, context.principal, encode(declared))
-        connection = await self.callers.connection(key, alone=alone)
+        connection = await self.callers.connection(key, alone=caller is None)
         try:
             with connection.used():
                 client = await self._opened(connection)
@@ -346,7 +343,7 @@ def _askable(context: Context) -> Params:
 def _owner_of(context: Context, relay: Relay) -> Hashable:
     """Identify the caller; where each request is one by itself, the request."""
     id = context.connection_id
-    return relay if id in _SHARED_BY_ALL else (id, context.principal)
+    return relay if id is None else (id, context.principal)
 
 
 def _without_meta(params: Params) -> Params:

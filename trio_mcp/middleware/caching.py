@@ -47,10 +47,10 @@ class Cache:
     """Keeps the results of tools that only read, and of resources (around requests, in a client).
 
     A result is kept by tool and arguments, or by URI, and for its caller: who has the same token's
-    owner and scopes, or without tokens the same connection. Failures, and answers to
-    questions, are not kept. A request that has begun is waited for by others like it; they hear
-    nothing of its progress. Results of resources are forgotten when the registry tells of
-    a change of any resource.
+    owner and scopes, or without tokens the same connection or session. For callers over HTTP that
+    have none of these, nothing is kept; nor are failures, and answers to questions. A request that
+    has begun is waited for by others like it; they hear nothing of its progress. Results of
+    resources are forgotten when the registry tells of a change of any resource.
 
     Args:
         ttl: Seconds for which results are kept.
@@ -138,6 +138,8 @@ class Cache:
             return *question, revision
         scopes = None if caller.authorization is None else caller.authorization.scopes
         owner = caller.principal or caller.connection_id
+        if owner is None:  # it cannot be distinguished
+            return None
         return *question, revision, caller.principal is None, owner, scopes
 
     def _is_for_us(self, request: McpRequest) -> bool:

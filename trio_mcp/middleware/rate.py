@@ -36,9 +36,15 @@ def _lets_one_pass(_: object, attribute: Attribute[Any], value: Any) -> None:
 
 
 def by_caller(given: McpRequest | McpCall) -> Hashable:
-    """Return who sends it: by its token if there is one, else by its connection."""
+    """Return who sends it: by its token, else its connection or session, else its address."""
     caller = given.context
-    return "" if caller is None else caller.principal or caller.connection_id or ""
+    if caller is None:
+        return ""
+    if caller.principal is not None:
+        return "principal", caller.principal
+    if caller.connection_id is not None:
+        return "connection", caller.connection_id
+    return "address", caller.client_address
 
 
 @public_in("trio_mcp.middleware")
@@ -47,8 +53,8 @@ class RateLimit:
     """Refuses requests beyond a rate (around requests, around calls, and in a client).
 
     A tool's caller reads when to try again; any other gets -32000 with `retryAfter`, in
-    seconds, in its `data`. Over HTTP, callers without a token that have no session share one rate:
-    for addresses, there is `HttpPolicy(rate=…)`.
+    seconds, in its `data`. Over HTTP, callers without a token that have no session count for their
+    address.
 
     With a store, the rate is one for all processes that share it. It is opened with the registry
     or the connection. A process takes up to a tenth of `burst` (at least 1) at a time and spends it

@@ -56,7 +56,13 @@ class Context(Generic[State]):
     """The request's id; `None` when the tool was run by `Registry.call`."""
 
     connection_id: str | None = None
-    """Names the connection in the log; `None` when there is none."""
+    """Names the connection, or over HTTP the session, here and in the log. No two clients have the
+    same. `None` where clients cannot be distinguished: over HTTP without a session, as all modern
+    clients are, and when the tool was run by `Registry.call`."""
+
+    client_address: str | None = None
+    """The address that an HTTP request came from, behind all trusted proxies; of IPv6, the network.
+    Many clients may share it. `None` on other transports."""
 
     revision: str | None = None
     """The protocol revision that the caller speaks."""

@@ -77,7 +77,7 @@ async def answer_in_background(
     await trio.lowlevel.checkpoint()
     caller = _caller_of(request)
     session = Session(
-        request.connection_id or "background",
+        request.connection_id,
         caller=caller,
         principal=request.principal,
         authorization=request.authorization,

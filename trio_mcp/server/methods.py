@@ -61,7 +61,7 @@ class _Named(Protocol):
 def unknown_method(catalogue: Catalogue, request: _Named, caller: Caller) -> McpError:
     """Make the error for a method that the caller's revision does not have."""
     method, methods = request.method, catalogue.methods
-    data = {"server": catalogue.name, "method": method[:200], "requestId": request.id}
+    data = _data_of(catalogue, request)
     if modern_only(method, methods):  # and the request does not say that it is modern
         needed = f"_meta fields {META_VERSION} and {META_CLIENT_CAPABILITIES}"
         return McpError(INVALID_PARAMS, f"Invalid params: {method} needs the {needed}", data)
@@ -69,6 +69,11 @@ def unknown_method(catalogue: Catalogue, request: _Named, caller: Caller) -> Mcp
     if method in methods and methods[method].sender == "client":
         message += f" (in revision {caller.revision.name})"
     return McpError(METHOD_NOT_FOUND, message, data)
+
+
+def _data_of(catalogue: Catalogue, request: _Named) -> dict[str, Json]:
+    """What errors about a method say besides: which server, and which request."""
+    return {"server": catalogue.name, "method": request.method[:200], "requestId": request.id}
 
 
 def initialize(context: RequestContext) -> dict[str, Json]:
@@ -119,7 +124,9 @@ def ping(context: RequestContext) -> dict[str, Json]:
 def shutdown(context: RequestContext) -> dict[str, Json]:
     """End the connection gracefully (not of MCP; only where a client has it to itself)."""
     if context.session.stop is None:
-        raise McpError(METHOD_NOT_FOUND, "Method not found: shutdown")
+        data = _data_of(context.server.catalogue, context)
+        message = "Method not found: shutdown (it is for connections that are one client's own)"
+        raise McpError(METHOD_NOT_FOUND, message, data)
     context.session.stop()
     return {}
 

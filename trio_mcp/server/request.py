@@ -91,6 +91,7 @@ class RequestContext:
             state=server.state_of(provider),
             request_id=None if self.id == "" else self.id,  # which a notification has
             connection_id=session.connection_id,
+            client_address=session.address,
             revision=self.revision.name,
             principal=session.principal,
             authorization=self.authorization,

@@ -88,7 +88,9 @@ class Server:
         return self.state if provider is None else self.opened.state_of(provider)
 
     def note_roots_of(self, session: Session) -> None:
-        """Have all providers know that a client has other roots now."""
+        """Have all providers know that a client has other roots now, if it has a name."""
+        if session.connection_id is None:
+            return
         for provider in self.catalogue.all_providers():
             state = self.opened.state_of(provider)
             provider.roots_changed(state, session.connection_id, session.principal)

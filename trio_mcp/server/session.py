@@ -19,7 +19,10 @@ if TYPE_CHECKING:  # no start waits for the room of OAuth
 class Session:
     """A client: in legacy revisions, what `initialize` said of it."""
 
-    connection_id: str = ""
+    connection_id: str | None = None
+    """Tells it from all others; `None` where each request is one by itself."""
+    address: str | None = None
+    """Where it came from, over HTTP."""
     stop: Callable[[], None] | None = None
     """Ends the connection; `None` where a client may not."""
     caller: Caller = UNKNOWN_CALLER

@@ -11,6 +11,7 @@ outlive it.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Self
@@ -132,7 +133,7 @@ class Embedded:
         check_registry(registry)
         self._limits = limits or Limits()
         self._server = Server(registry, self._limits, opened)
-        self.session = Session("in-process")
+        self.session = Session(f"in-process-{secrets.token_hex(4)}")
         self._idle = trio.lowlevel.ParkingLot()
         self._inbound = Inbound(
             Dispatcher(self._server, self.session),

@@ -974,7 +974,7 @@ async def test_without_sessions_leaving_cancels(manner: str) -> None:
 @pytest.mark.requirement("F1")
 async def test_a_request_without_a_session_is_served_on_its_own() -> None:
     """As `curl -d '{"jsonrpc":"2.0","id":"1","method":"tools/list"}'` has it."""
-    plain = {"content-type": "application/json", "accept": "*/*"}
+    plain = {"content-type": "application/json", "accept": None}
     async with hosting(registry_of(echo, count, ask)) as host:
         client = LegacyClient(host, BATCHES)
         list_tools = {"jsonrpc": "2.0", "id": "1", "method": "tools/list", "params": None}

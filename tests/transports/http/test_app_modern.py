@@ -163,6 +163,17 @@ async def test_the_status_goes_with_the_answer(
         assert b"secret" not in response.body
 
 
+@pytest.mark.requirement("A16")
+async def test_the_refusal_of_a_shutdown_says_of_which_request_and_server() -> None:
+    async with modern(registry_of(echo)) as client:
+        request = client.request_of("shutdown")
+        error = (await client.post(request)).error
+        data = {"server": "test", "method": "shutdown", "requestId": request["id"]}
+        assert (error["code"], error["data"]) == (-32601, data)
+        assert "connections that are one client's own" in error["message"]
+        assert text_of(await client.call("echo", text="still there")) == "still there"
+
+
 @pytest.mark.requirement("F1")
 async def test_a_method_without_a_handler_is_not_found() -> None:
     async with modern(Registry("bare")) as client:
@@ -947,18 +958,20 @@ async def test_nobody_cancels_the_requests_of_others() -> None:
 
 
 @pytest.mark.requirement("B7")
-async def test_without_tokens_an_address_cancels_its_own() -> None:
+@pytest.mark.parametrize("kind", [ModernClient, LegacyClient])
+async def test_without_tokens_only_who_has_the_response_cancels_its_request(kind: Any) -> None:
+    """Ids can be counted, and all behind one address may run the same program."""
     worker = Worker()
-    async with modern(worker.registry) as client:
+    async with hosting(worker.registry, sessions=SessionOptions(stateless=True)) as host:
+        client = kind(host)
         response = client.begin_call("work")
         await wait_all_tasks_blocked()
-        client.address = ("127.0.0.9", 1)
-        await client.post(cancelling(1))
+        for id in range(1, 100):
+            assert (await kind(host).post(cancelling(id))).status == 202
         assert worker.running == 1
-        client.address = ("127.0.0.1", 50001)
-        await client.post(cancelling(1))
+        response.disconnect()
         await response.end()
-        assert worker.cancelled == 1
+        assert (worker.running, worker.cancelled) == (0, 1)
 
 
 # -- disconnects ----------------------------------------------------------------------------------
@@ -1154,3 +1167,23 @@ async def test_a_tool_has_a_bound_of_its_own() -> None:
         for response in responses:
             assert text_of(await response.answer()) == "done"
         assert worker.most == 2
+
+
+# -- telling clients apart ------------------------------------------------------------------------
+
+
+async def test_clients_that_cannot_be_told_apart_have_no_connection_in_common() -> None:
+    async def name(context: Context) -> str:
+        return json.dumps([context.connection_id, context.client_address])
+
+    async with hosting(registry_of(name)) as host:
+        sessions = [LegacyClient(host), LegacyClient(host)]
+        for client in sessions:
+            await client.initialize()
+        alone = [ModernClient(host), ModernClient(host), LegacyClient(host)]
+        named = [json.loads(text_of(await client.call("name"))) for client in [*sessions, *alone]]
+    assert {address for _, address in named} == {"127.0.0.1"}
+    connections = [connection for connection, _ in named]
+    assert connections[2:] == [None, None, None]
+    assert None not in connections[:2]
+    assert connections[0] != connections[1]

@@ -183,8 +183,9 @@ class McpEndpoint:
     ) -> None:
         """Take note of a notification; only a cancellation is about requests that are open.
 
-        Ids are the clients' own, so two may use the same. The sender may cancel what came with the
-        same token, or without tokens from the same address; if that is not one request, none.
+        Ids are the clients' own, so two may use the same. The sender may cancel what the same
+        program sent with the same owner's token; if that is not one request, none. Without a token
+        there is nothing that another client could not say, too: it closes the response.
         """
         if isinstance(message, Notification) and message.method != "notifications/cancelled":
             Dispatcher(self._server, session).notified(message)
@@ -195,7 +196,7 @@ class McpEndpoint:
                 for inbound, its in self._alone.items()
                 if is_id(id) and id in inbound and _sender_of(its) == sender
             ]
-            if len(meant) == 1:
+            if http.principal is not None and len(meant) == 1:
                 meant[0].note(message)
         await http.respond(202)
 
@@ -335,7 +336,7 @@ class McpEndpoint:
     async def _get(self, http: HttpRequest) -> None:
         if self._sessions.options.stateless or _says_modern(http):
             raise Refusal(405, "There is no stream to GET; see subscriptions/listen.", _ALLOW)
-        if not accepts(http, EVENTS):
+        if b"accept" not in http.headers or not accepts(http, EVENTS):
             raise Refusal(406, "The client must accept text/event-stream.")
         if http.header(SESSION) is None and http.header(VERSION) is None:
             raise Refusal(405, "The MCP endpoint is for POST; a GET needs a session.", _ALLOW)
@@ -361,9 +362,9 @@ def _stopping() -> Refusal:
     return Refusal(503, "The server is stopping.", [(b"retry-after", b"10")])
 
 
-def _sender_of(http: HttpRequest) -> tuple[str, bytes]:
-    """Who sends a request, as far as that can be known: owner and program."""
-    return http.owner, http.headers.get(b"user-agent", b"")
+def _sender_of(http: HttpRequest) -> tuple[str | None, bytes]:
+    """Who sends a request: whose token it has, and which program says that it sends it."""
+    return http.principal, http.headers.get(b"user-agent", b"")
 
 
 def _stands_alone(http: HttpRequest, message: Message) -> bool:
@@ -390,7 +391,10 @@ def _check_version(http: HttpRequest) -> None:
 
 def _session_of(http: HttpRequest, caller: Caller = UNKNOWN_CALLER) -> Session:
     return Session(
-        "http", caller=caller, principal=http.principal, authorization=http.authorization
+        address=http.client_address,
+        caller=caller,
+        principal=http.principal,
+        authorization=http.authorization,
     )
 
 

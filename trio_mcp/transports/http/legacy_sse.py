@@ -166,7 +166,7 @@ class SseEndpoint:
     # -- GET ------------------------------------------------------------------------------
 
     async def _get(self, http: HttpRequest) -> None:
-        if b"accept" in http.headers and not accepts(http, EVENTS):
+        if not accepts(http, EVENTS):
             raise Refusal(406, "The client must accept text/event-stream.")
         if self._stopping:
             raise Refusal(503, "The server is stopping.", _RETRY)
@@ -174,7 +174,9 @@ class SseEndpoint:
 
     async def _hold(self, http: HttpRequest) -> None:
         id = secrets.token_urlsafe(32)
-        session = Session(principal=http.principal, authorization=http.authorization)
+        session = Session(
+            address=http.client_address, principal=http.principal, authorization=http.authorization
+        )
         stream = SseLines()
 
         def no_more() -> None:

@@ -51,8 +51,11 @@ def bad_message(id: Id, error: McpError) -> Refusal:
 
 
 def accepts(http: HttpRequest, *kinds: bytes) -> bool:
-    """Whether a client understands these, out of the two media types of MCP."""
-    return _accepted(http.headers.get(b"accept", b"")).issuperset(kinds)
+    """Whether a client understands these, out of the two media types of MCP.
+
+    Without the header it understands anything (RFC 9110, section 12.5.1).
+    """
+    return _accepted(http.headers.get(b"accept", b"*/*")).issuperset(kinds)
 
 
 @lru_cache(maxsize=256)  # clients always say the same

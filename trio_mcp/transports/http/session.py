@@ -258,7 +258,10 @@ class HttpSession:
         # All instances name it alike, in logs and to handlers; its id lets people in.
         name = hashlib.sha256(id.encode()).hexdigest()[:16]
         self.session: Final = Session(
-            name, principal=http.principal, authorization=http.authorization
+            name,
+            address=http.client_address,
+            principal=http.principal,
+            authorization=http.authorization,
         )
         self.headers: Final = [(b"mcp-session-id", self.id.encode())]
         self.store: Final = store
