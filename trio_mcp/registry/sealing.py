@@ -115,10 +115,12 @@ class Sealer:
         self.ttl: Final = ttl
         self._clock = clock
         self._made: MultiFernet | None = None
-        if keys is None:
-            self._keys: list[bytes | str] = [self.generate_key()]
-        else:
-            self._keys = _list_of_keys(keys)
+        if isinstance(keys, bytes | str):
+            raise ValueError("keys must be a list of keys; put the key in brackets")
+        if keys is not None and not keys:
+            raise ValueError(f"there must be a key in keys, or leave keys out: {_NO_KEY}")
+        self._keys = [self.generate_key()] if keys is None else list(keys)
+        if keys is not None:
             self._fernet()
 
     @staticmethod
@@ -206,14 +208,6 @@ def _is_canonical(state: str) -> bool:
         return base64.urlsafe_b64encode(base64.urlsafe_b64decode(state)).decode() == state
     except ValueError:  # no base64, or not even ASCII
         return False
-
-
-def _list_of_keys(keys: Sequence[bytes | str]) -> list[bytes | str]:
-    if isinstance(keys, bytes | str):
-        raise ValueError("keys must be a list of keys; put the key in brackets")
-    if not keys:
-        raise ValueError(f"there must be a key in keys, or leave keys out: {_NO_KEY}")
-    return list(keys)
 
 
 def _fernet_of(keys: Sequence[bytes | str]) -> MultiFernet:

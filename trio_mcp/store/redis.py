@@ -27,6 +27,7 @@ import trio
 from coredis.commands.script import Script
 from coredis.retry import NoRetryPolicy
 
+from trio_mcp.background import background_nursery
 from trio_mcp.backoff import backoff
 from trio_mcp.store import redis_scripts as scripts
 from trio_mcp.store.changes import (
@@ -118,22 +119,16 @@ class RedisStore(Store):
             StoreUnusable: The server refuses us, or is no Redis.
             StoreUnavailable: It cannot be reached.
         """
-        failure: BaseException | None = None
         self._waiting_until = trio.current_time() + self._timeout
-        async with trio.open_nursery() as self._clients:
-            async with trio.open_nursery() as self._nursery:
-                try:
-                    self._nursery.start_soon(self._keep_connected)
-                    await self._look_at_memory(await self._connected())
-                    self._is_open = True
-                    yield self
-                except BaseException as error:  # raised again below, and not in a group
-                    failure = error
+        # Clients end when no task uses them any more.
+        async with background_nursery() as self._clients, background_nursery() as self._nursery:
+            self._nursery.start_soon(self._keep_connected)
+            await self._look_at_memory(await self._connected())
+            self._is_open = True
+            try:
+                yield self
+            finally:
                 self._is_open = False
-                self._nursery.cancel_scope.cancel()
-            self._clients.cancel_scope.cancel()  # when no task uses them any more
-        if failure is not None:
-            raise failure
 
     async def _keep_connected(self) -> None:
         """Keep a client, and replace it whenever its connections break; until cancelled."""

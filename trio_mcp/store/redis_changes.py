@@ -38,7 +38,7 @@ def time_of(seconds: float | None) -> str:
     """Write a time for a script: in microseconds, rounded up; empty for None."""
     if seconds is None:
         return ""
-    return str(NEVER if seconds == math.inf else math.ceil(seconds * 1e6))
+    return str(NEVER if seconds * 1e6 >= NEVER else math.ceil(seconds * 1e6))
 
 
 def name_of(key: str) -> str:

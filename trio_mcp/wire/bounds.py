@@ -47,6 +47,6 @@ def bound(
     """Make a validator for a field, with the options of `check_number`."""
 
     def validate(_: Any, attribute: Attribute[Any], value: Any) -> None:
-        check_number(attribute.name, value, whole=whole, zero=zero, finite=finite)
+        check_number(str(attribute.alias), value, whole=whole, zero=zero, finite=finite)
 
     return validate

@@ -226,7 +226,7 @@ def test_without_the_extension_no_tool_is_a_task() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        *({"ttl": 0}, {"ttl": float("nan")}, {"ttl": "1"}, {"ttl": 1e307}, {"ttl": True}),
+        *({"ttl": 0}, {"ttl": float("nan")}, {"ttl": "1"}, {"ttl": True}),
         *({"timeout": -1}, {"timeout": 10**400}),
         *({"on_restart": "again"}, {"at_once": 1}, {"required": None}),
     ],
@@ -236,32 +236,29 @@ def test_options_are_checked(options: Any) -> None:
         TaskOptions(**options)
 
 
-SECONDS = r"at most 1e\+300"
-
-
 @pytest.mark.parametrize(
-    ("name", "also", "wrong"),
+    ("name", "expected", "wrong"),
     [
-        ("ttl", f"{SECONDS} or inf", [1e307]),
-        ("poll_interval", SECONDS, [inf, 1e307]),
-        ("lease", SECONDS, [inf, 1e307]),
-        ("max_running", "whole", [inf, 2.5]),
-        ("max_queued", "whole or inf", [0.5]),
-        ("max_result_bytes", "whole or inf", [1000.0]),
+        ("ttl", "a number, more than 0", []),
+        ("poll_interval", "a number, more than 0 and finite", [inf]),
+        ("lease", "a number, more than 0 and finite", [inf]),
+        ("max_running", "a whole number, more than 0 and finite", [inf, 2.5]),
+        ("max_queued", "a whole number, more than 0", [0.5]),
+        ("max_result_bytes", "a whole number, more than 0", [1000.0]),
     ],
 )
-def test_numbers_are_checked(name: str, also: str, wrong: list[Any]) -> None:
+def test_numbers_are_checked(name: str, expected: str, wrong: list[Any]) -> None:
     for value in (0, "1", None, True, nan, *wrong):
-        with pytest.raises(ValueError, match=f"^{name} must be more than 0, and {also}, not "):
+        with pytest.raises(ValueError, match=f"^{name} must be {expected}, not "):
             Tasks(**{name: value})
     with pytest.raises(TypeError, match="store must be a URL, a path or an open store, not bool"):
         Tasks(store=True)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("ttl", [1e300, inf])
+@pytest.mark.parametrize("ttl", [1e308, inf])
 async def test_the_largest_numbers_are_taken(ttl: float, tmp_path: Path) -> None:
     most: dict[str, Any] = {"max_running": 2**63, "max_queued": inf, "max_result_bytes": inf}
-    registry = make(store=tmp_path / "tasks.db", ttl=ttl, poll_interval=1e300, lease=1e300, **most)
+    registry = make(store=tmp_path / "tasks.db", ttl=ttl, poll_interval=1e308, lease=1e308, **most)
     async with client_of(registry, TasksClient()) as client:
         assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
 

@@ -18,13 +18,15 @@ _MOST_ENTRIES: Final = 200_000
 _DEEPEST: Final = 32
 _NOT_OURS: Final = "__pycache__"
 
-_Signature = tuple[int, int, int, int]
-
 
 @frozen
 class _Seen:
+    """By what a change of a file is noticed."""
+
     size: int
-    signature: _Signature
+    modified: int
+    changed: int
+    inode: int
 
 
 class Directory:
@@ -39,7 +41,7 @@ class Directory:
         self._root: Final = Path(os.path.abspath(root))
         if not self._root.is_dir():
             raise ValueError(f"there is no directory {self._root}")
-        self._known: dict[str, tuple[_Signature, File]] = {}
+        self._known: dict[str, tuple[_Seen, File]] = {}
 
     def forget(self, path: str) -> None:
         """Read a file again next time, even if it looks as it did."""
@@ -53,16 +55,16 @@ class Directory:
         walk.enter(self._root, prefix, (), 0)
         walk.check_sizes()
         bad = tuple(found.problems)
-        known: dict[str, tuple[_Signature, File]] = {}
+        known: dict[str, tuple[_Seen, File]] = {}
         for path, seen in walk.seen.items():
             if any(path.startswith(f"{problem}/") for problem in bad):
                 continue  # it is not served, and need not be read
             before = self._known.get(path)
-            if before is None or before[0] != seen.signature:
+            if before is None or before[0] != seen:
                 relative = path.removeprefix(f"{prefix}/") if prefix else path
                 read = partial(_read_below, self._root, relative.split("/"))
                 try:
-                    before = (seen.signature, file_of(path, read(), read))
+                    before = (seen, file_of(path, read(), read))
                 except OSError as error:
                     found.problems[path] = f"it cannot be read: {error.strerror or error}"
                     continue
@@ -142,8 +144,8 @@ class _Walk:
         return True
 
     def _note_file(self, path: str, status: os.stat_result, skills: tuple[str, ...]) -> bool:
-        signature = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-        self.seen[path] = seen = _Seen(status.st_size, signature)
+        seen = _Seen(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        self.seen[path] = seen
         for skill in skills:
             self._of_skill[skill].append(seen)
         return all(len(self._of_skill[skill]) <= MOST_FILES for skill in skills)

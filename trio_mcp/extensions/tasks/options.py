@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from attrs import Attribute, field, frozen, validators
+from attrs import field, frozen, validators
 
-from trio_mcp.checks import is_a
+from trio_mcp.checks import bound, is_a
 from trio_mcp.extending import Method
 from trio_mcp.public import public_in
 
@@ -21,26 +20,6 @@ UPDATE: Final = Method(name="tasks/update", target="taskId", era="modern", repea
 CANCEL: Final = Method(name="tasks/cancel", target="taskId", era="modern", repeatable=True)
 
 OnRestart = Literal["run again", "fail"]
-
-
-_MOST: Final = 1e300
-"""Seconds that are finite also in milliseconds, as clients get them, and in microseconds."""
-
-
-def more_than_0(
-    *, whole: bool = False, endless: bool = False
-) -> Callable[[object, Attribute[Any], Any], None]:
-    """Make a validator for a number above 0, perhaps a whole one, perhaps up to infinity."""
-    expected = f"more than 0, and {'whole' if whole else f'at most {_MOST:g}'}"
-    expected += " or inf" if endless else ""
-    kinds = int if whole else (int, float)
-
-    def validate(_: object, attribute: Attribute[Any], value: Any) -> None:
-        fits = isinstance(value, kinds) and not isinstance(value, bool) and 0 < value <= _MOST
-        if not (fits or (endless and value == inf)):
-            raise ValueError(f"{attribute.alias} must be {expected}, not {value!r:.60}")
-
-    return validate
 
 
 @public_in("trio_mcp.extensions.tasks")
@@ -66,9 +45,7 @@ class TaskOptions:
     """
 
     on_restart: OnRestart = field(default="fail", validator=validators.in_(("run again", "fail")))
-    ttl: float | None = field(
-        default=None, validator=validators.optional(more_than_0(endless=True))
-    )
-    timeout: float = field(default=inf, validator=more_than_0(endless=True))
+    ttl: float | None = field(default=None, validator=validators.optional(bound()))
+    timeout: float = field(default=inf, validator=bound())
     required: bool = field(default=False, validator=is_a(bool))
     at_once: bool = field(default=True, validator=is_a(bool))

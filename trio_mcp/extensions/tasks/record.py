@@ -22,6 +22,8 @@ Wire = dict[str, Any]
 
 FINAL: Final = frozenset({"completed", "failed", "cancelled"})
 _MESSAGE_LENGTH: Final = 1000
+_FOR_EVER: Final = 1e12
+"""Seconds that are as good as any longer time, and a number in any language as milliseconds."""
 
 
 class Damaged(StoreError):
@@ -167,9 +169,13 @@ class Record(Kept):
             **message,
             "createdAt": _timestamp(self.created),
             "lastUpdatedAt": _timestamp(self.updated),
-            "ttlMs": None if self.ttl is None else round(self.ttl * 1000),
-            "pollIntervalMs": round(self.poll_interval * 1000),
+            "ttlMs": None if self.ttl is None else _milliseconds(self.ttl),
+            "pollIntervalMs": _milliseconds(self.poll_interval),
         }
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(min(seconds, _FOR_EVER) * 1000)
 
 
 def _timestamp(seconds: float) -> str:

@@ -17,6 +17,7 @@ from attrs import define, field
 
 from trio_mcp import McpError
 from trio_mcp.background import background_nursery
+from trio_mcp.checks import bound
 from trio_mcp.extending import (
     ExtensionMethod,
     ExtensionRequest,
@@ -27,15 +28,7 @@ from trio_mcp.extending import (
 )
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.kept import KeptTasks, NoTask
-from trio_mcp.extensions.tasks.options import (
-    CANCEL,
-    CHANGED,
-    FILTER,
-    GET,
-    TASKS,
-    UPDATE,
-    more_than_0,
-)
+from trio_mcp.extensions.tasks.options import CANCEL, CHANGED, FILTER, GET, TASKS, UPDATE
 from trio_mcp.extensions.tasks.options import TaskOptions as Options
 from trio_mcp.extensions.tasks.record import Record
 from trio_mcp.extensions.tasks.run import INTERNAL_ERROR, Host
@@ -136,14 +129,12 @@ class Tasks(ServerExtension):
     result_types = ("task",)
 
     _store: StoreLike | None = None
-    _ttl: float = field(default=86_400.0, validator=more_than_0(endless=True))
-    _poll_interval: float = field(default=1.0, validator=more_than_0())
-    _max_running: int = field(default=16, validator=more_than_0(whole=True))
-    _max_queued: int = field(default=1000, validator=more_than_0(whole=True, endless=True))
-    _max_result_bytes: int = field(
-        default=8 * 1024 * 1024, validator=more_than_0(whole=True, endless=True)
-    )
-    _lease: float = field(default=30.0, validator=more_than_0())
+    _ttl: float = field(default=86_400.0, validator=bound())
+    _poll_interval: float = field(default=1.0, validator=bound(finite=True))
+    _max_running: int = field(default=16, validator=bound(whole=True, finite=True))
+    _max_queued: int = field(default=1000, validator=bound(whole=True))
+    _max_result_bytes: int = field(default=8 * 1024 * 1024, validator=bound(whole=True))
+    _lease: float = field(default=30.0, validator=bound(finite=True))
 
     def __attrs_post_init__(self) -> None:
         if self._store is not None:

@@ -109,11 +109,12 @@ class StoreSuite:
         assert await store.get("a:x") is None
 
     async def test_what_has_no_end_is_there_for_ever(self, store: Store, clock: StoreClock) -> None:
-        await store.commit(Put("a:x", b"one", ttl=math.inf))
+        await store.commit(Put("a:x", b"one", ttl=math.inf), Put("a:y", b"two", ttl=1e308))
         clock.advance(1e9)
-        entry = await store.get("a:x")
+        entry, other = await store.get("a:x"), await store.get("a:y")
         assert entry is not None
         assert entry.ttl == math.inf
+        assert other is not None
 
     async def test_a_second_put_replaces_all_of_the_first(
         self, store: Store, clock: StoreClock
