@@ -25,7 +25,7 @@ from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.jsonrpc import Id, Json
 
 
-class OpenRequests:
+class OpenRequests(Outbound):
     """Our own requests that wait for their responses, and the watch over their deadlines.
 
     Args:
@@ -33,24 +33,12 @@ class OpenRequests:
     """
 
     def __init__(self, prefix: str = "") -> None:
-        self._outbound = Outbound(prefix)
+        super().__init__(prefix)
         self._look = trio.lowlevel.ParkingLot()  # where `watch` waits
         self._look_again = self._look.unpark_all  # one object for all limits
         self._wakes = inf  # when it looks at the deadlines
-        self.next_id = self._outbound.next_id
-        self.get = self._outbound.get
-        self.give_up = self._outbound.give_up
-        self.renumber = self._outbound.renumber
-        self.respond = self._outbound.respond
-        self.fail = self._outbound.fail
-        self.end = self._outbound.end
 
-    @property
-    def ended(self) -> bool:
-        """Whether there will be no more responses."""
-        return self._outbound.ended is not None
-
-    def open(self, request: OutgoingRequest) -> None:
+    def add(self, request: OutgoingRequest) -> None:
         """Wait for the response to a request.
 
         Raises:
@@ -59,7 +47,7 @@ class OpenRequests:
         limit = request.limit
         limit.on_change = self._look_again
         # The time takes as long as the rest, and only a pause has to know it.
-        self._outbound.open(request, trio.current_time() if self._outbound.pauses else 0.0)
+        self.open(request, trio.current_time() if self.pauses else 0.0)
         if limit.deadline < self._wakes:
             self._wakes = limit.deadline
             self._look.unpark_all()
@@ -67,20 +55,20 @@ class OpenRequests:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Let no deadline pass during the block: the other side waits for us."""
-        self._outbound.pause(trio.current_time())
+        self.pause(trio.current_time())
         try:
             yield
         finally:
-            self._outbound.resume(trio.current_time())
+            self.resume(trio.current_time())
 
     async def watch(self) -> None:
         """Give up the requests whose deadline passes, until cancelled."""
         while True:
-            self._wakes = self._outbound.next_deadline
+            self._wakes = self.next_deadline
             with trio.move_on_at(self._wakes) as sleep:
                 await self._look.park()
             if sleep.cancelled_caught:
-                self._outbound.overdue(trio.current_time())
+                self.overdue(trio.current_time())
 
 
 class OutgoingRequests(OpenRequests):
@@ -132,7 +120,7 @@ class OutgoingRequests(OpenRequests):
         line = request.line
         if lines.full:
             await self._wait_for_room(lines, limit.deadline)
-        self.open(request)
+        self.add(request)
         lines.put_nowait(line)
         # No checkpoint since it was opened: its response cannot come before this task sleeps.
         await trio.lowlevel.wait_task_rescheduled(request.abandon)

@@ -6,11 +6,9 @@ goes to the extension's channel instead of a client.
 
 from __future__ import annotations
 
-from math import inf
 from typing import Final
 
 import trio
-from attrs import Factory, define, field
 
 from trio_mcp.peer.channel import ResponseOnly
 from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
@@ -18,7 +16,7 @@ from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public_in
 from trio_mcp.registry.extension import ExtensionRequest
 from trio_mcp.server.caller import Caller
-from trio_mcp.server.conversation import declares
+from trio_mcp.server.conversation import RequestConversation
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.handlercall import HandlerCall
 from trio_mcp.server.modern_conversation import QuestionNames
@@ -26,10 +24,10 @@ from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.conversion import to_wire
-from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, McpError
+from trio_mcp.wire.errors import INVALID_PARAMS, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Json, Request
-from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
-from trio_mcp.wire.revisions import BY_NAME, Revision
+from trio_mcp.wire.payloads import LoggingLevel
+from trio_mcp.wire.revisions import BY_NAME
 
 _NO_CLIENT: Final = "There is no client that could be asked: the call runs in the background"
 
@@ -93,9 +91,7 @@ async def answer_in_background(
         raise McpError(INVALID_REQUEST, f"{request.method} cannot be answered in the background")
     if timeout is not None:
         call.timeout = timeout
-    call.conversation = BackgroundConversation(
-        channel or CallChannel(), caller, call, request.params
-    )
+    call.conversation = BackgroundConversation(call, channel or CallChannel())
     await Runner(server.limits.cancel_timeout).run(call)
     if isinstance(reply.reply, Result | McpError):
         return _members_of(reply.reply)
@@ -119,113 +115,37 @@ def _members_of(answer: Answer) -> dict[str, Json]:
     return answer.members
 
 
-@define(eq=False)
-class BackgroundConversation:
-    """The way back to the extension that hears of a call in the background (a `Conversation`)."""
+class BackgroundConversation(RequestConversation):
+    """The way back to the extension that hears of a call in the background.
 
-    _channel: CallChannel
-    _caller: Caller
-    _inbound: InboundRequest
-    _params: dict[str, Json]
-    revision: Revision = Factory(lambda self: self._caller.revision, takes_self=True)
-    _names: QuestionNames = field(factory=QuestionNames)
-    _last_progress: float = -inf
-    _asking: int = 0
-    _left: float = inf
-    """Seconds that the handler had left when it asked."""
-    unwinding: bool = False
-    """Never: it waits for its answers where it is."""
+    It waits for its answers where it is, so the handler is never unwound.
+    """
 
-    passes_questions: bool = False
-    """Never likewise."""
+    def __init__(self, call: HandlerCall, listener: CallChannel) -> None:
+        super().__init__(call.context, call)
+        self._listener = listener
+        self._names = QuestionNames()
 
     @property
-    def params(self) -> dict[str, Json]:
-        """The parameters of the request."""
-        return self._params
-
-    @property
-    def capabilities(self) -> dict[str, Json]:
-        """What the caller has declared."""
-        return self._caller.capabilities
-
-    @property
-    def answers(self) -> dict[str, Json]:
-        """None: it waits for its answers where it is."""
-        return {}
+    def _wanted_log_level(self) -> LoggingLevel | None:
+        return self._listener.log_level
 
     @property
     def cannot_ask(self) -> str | None:
-        """Why no question can be asked."""
-        return None if self._channel.can_ask else _NO_CLIENT
+        return None if self._listener.can_ask else _NO_CLIENT
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Tell how far the work is."""
         await trio.lowlevel.checkpoint()
         if progress > self._last_progress:
             self._last_progress = progress
-            await self._channel.progress(progress, total, message)
-
-    @property
-    def log_level(self) -> LoggingLevel | None:
-        """The least severe level of log messages that are wanted; `None` for no messages."""
-        return self._channel.log_level
-
-    def logs(self, level: LoggingLevel) -> bool:
-        """Whether messages of this level are wanted."""
-        wanted = self.log_level
-        return wanted is not None and LOGGING_LEVELS[level] >= LOGGING_LEVELS[wanted]
+            await self._listener.progress(progress, total, message)
 
     async def log(self, level: LoggingLevel, data: Json, source: str | None) -> None:
-        """Pass a log message on."""
         await trio.lowlevel.checkpoint()
         if self.logs(level):
-            await self._channel.log(level, data, source)
+            await self._listener.log(level, data, source)
 
-    async def consume_state(self) -> None:
-        """Do nothing: that was done when the request came."""
-
-    def log_nowait(self, level: LoggingLevel, data: Json, source: str | None) -> None:
-        """Do nothing: what is forwarded from the standard library's log cannot wait here."""
-
-    async def notify(self, method: str, params: dict[str, Json]) -> None:
-        """Do nothing: there is no client that hears it."""
-        await trio.lowlevel.checkpoint()
-
-    def close_sse_stream(self) -> None:
-        """Do nothing: there is none."""
-
-    def supports(self, *capability: str) -> bool:
-        """Whether the caller has declared a capability, and can be asked."""
-        able = self.cannot_ask is None
-        return able and declares(self.revision, self._caller.capabilities, capability)
-
-    async def send_request(self, method: str, params: dict[str, Json], key: str | None) -> Json:
-        """Ask. Meanwhile the handler's clock stands still."""
+    async def _ask(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         name = self._names.name_of({"method": method, "params": params}, key)
-        scope = self._inbound.scope
-        assert scope is not None
-        if not self._asking:
-            self._left = scope.deadline - trio.current_time()
-            self._inbound.move_deadline(inf)
-        self._asking += 1
-        try:
-            return await self._channel.ask(name, method, params)
-        finally:
-            self._asking -= 1
-            if not self._asking:
-                self._inbound.move_deadline(trio.current_time() + self._left)
-
-    def pass_on(self, question: dict[str, Json]) -> dict[str, Json]:
-        """Refuse: no client would send the request again."""
-        raise McpError(INTERNAL_ERROR, "A call in the background cannot be answered by a question")
-
-    def finish(self) -> None:
-        """Do nothing: nothing is held back."""
-
-    def close(self) -> None:
-        """Do nothing likewise."""
-
-    def input_required(self) -> dict[str, Json]:
-        """Not called: nothing is unwound."""
-        raise NotImplementedError
+        with self._clock_stopped():
+            return await self._listener.ask(name, method, params)

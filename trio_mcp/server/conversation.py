@@ -6,6 +6,8 @@ How it asks is for the two eras to say: `legacy_conversation`, `modern_conversat
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf, isfinite
 from typing import Any, ClassVar, Final
 
@@ -44,7 +46,7 @@ def declares(revision: Revision, declared: Json, capability: tuple[str, ...]) ->
 
 
 class RequestConversation:
-    """The way back to the caller of one request (a `Conversation`).
+    """The way back to the caller of one request (an `OpenConversation`, which says the rest).
 
     Args:
         context: The request, and who sent it.
@@ -53,9 +55,7 @@ class RequestConversation:
 
     era: ClassVar[Era]
     unwinding = False
-    """Whether the handler was cancelled because of what it asked."""
     passes_questions = False
-    """Whether the request may be answered by the question of a server elsewhere (`pass_on`)."""
 
     def __init__(self, context: RequestContext, call: Any) -> None:
         self.revision: Final = context.revision
@@ -69,6 +69,8 @@ class RequestConversation:
         self._held_back: bytes | None = None  # the last progress, if it was one too many
         self._sending = False  # progress is being sent
         self._over = False
+        self._asking = 0  # questions that stop the handler's clock
+        self._left = 0.0  # seconds that it had left when the first of them began
 
     # -- notifications ---------------------------------------------------------------------------
 
@@ -85,7 +87,6 @@ class RequestConversation:
         return self._over or call.answered or call.cause is not None
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Tell how far the work is, if the caller wants to know."""
         await trio.lowlevel.checkpoint()
         if not _is_finite(progress) or not _is_finite(total or 0):
             raise ValueError("progress and total must be finite numbers")
@@ -124,14 +125,12 @@ class RequestConversation:
         return line
 
     def finish(self) -> None:
-        """Say what was held back, and no more: the answer comes next."""
         channel = self._channel
         if self._held_back is not None and channel is not None:
             channel.send_notification_nowait(self._held_back)
         self.close()
 
     def close(self) -> None:
-        """Say and ask no more."""
         self._over = True
 
     @property
@@ -140,32 +139,27 @@ class RequestConversation:
 
     @property
     def log_level(self) -> LoggingLevel | None:
-        """The least severe level of log messages that the caller wants; `None` for no messages."""
         wanted = self._wanted_log_level
         return wanted if wanted in LOGGING_LEVELS else None
 
     def logs(self, level: LoggingLevel) -> bool:
-        """Whether the caller wants log messages of this level."""
         wanted, severity = self.log_level, LOGGING_LEVELS.get(level)
         if severity is None:
             raise ValueError(f"no log level {level!r}; there are: {', '.join(LOGGING_LEVELS)}")
         return wanted is not None and severity >= LOGGING_LEVELS[wanted]
 
     async def log(self, level: LoggingLevel, data: Json, source: str | None) -> None:
-        """Send a log message."""
         await trio.lowlevel.checkpoint()
         channel = self._channel
         if self.logs(level) and channel is not None:
             await channel.send_notification(log_line(level, data, source))
 
     def log_nowait(self, level: LoggingLevel, data: Json, source: str | None) -> None:
-        """Send a log message without waiting for room."""
         channel = self._channel
         if self.logs(level) and channel is not None:
             channel.send_notification_nowait(log_line(level, data, source))
 
     async def notify(self, method: str, params: dict[str, Json]) -> None:
-        """Send a notification of an extension, if the caller has declared that."""
         from trio_mcp.wire.extensions import declared_settings
 
         await trio.lowlevel.checkpoint()
@@ -178,7 +172,6 @@ class RequestConversation:
             await channel.send_notification(notification_line(method, params))
 
     def close_sse_stream(self) -> None:
-        """Have the client come back for the rest."""
         channel = self._channel
         if channel is not None:
             channel.close_sse_stream()
@@ -187,33 +180,27 @@ class RequestConversation:
 
     @property
     def params(self) -> dict[str, Json]:
-        """The parameters of the request."""
         return self._context.params
 
     @property
     def capabilities(self) -> dict[str, Json]:
-        """What the caller has declared."""
         return self._context.caller.capabilities
 
     # -- questions ---------------------------------------------------------------------------
 
     @property
     def answers(self) -> dict[str, Json]:
-        """What the caller has answered in earlier rounds, by the names of the questions."""
         return {}
 
     @property
     def cannot_ask(self) -> str | None:
-        """Why this caller cannot be asked anything; `None` if it can."""
         return None
 
     def supports(self, *capability: str) -> bool:
-        """Whether the caller has declared a capability that its revision has a question for."""
         able = self.cannot_ask is None
         return able and declares(self.revision, self._context.caller.capabilities, capability)
 
     async def send_request(self, method: str, params: dict[str, Json], key: str | None) -> Json:
-        """Ask the caller something, and return its result."""
         await trio.lowlevel.checkpoint()
         if self._has_ended:
             raise McpError(INVALID_REQUEST, ENDED)
@@ -222,19 +209,27 @@ class RequestConversation:
     async def _ask(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         raise NotImplementedError
 
-    async def consume_state(self) -> None:
-        """Note that the state which the request goes on from is used."""
+    @contextmanager
+    def _clock_stopped(self, patience: float = inf) -> Iterator[None]:
+        """A person's time to think is not the handler's: its deadline waits for so many seconds."""
+        call, now = self._call, trio.current_time()
+        if not self._asking:
+            self._left = call.scope.deadline - now
+        self._asking += 1
+        call.move_deadline(now + patience + self._left)
+        try:
+            yield
+        finally:
+            self._asking -= 1
+            if not self._asking:
+                call.move_deadline(trio.current_time() + self._left)
+
+    async def consume_state(self) -> None: ...
 
     def input_required(self) -> dict[str, Json]:
-        """Make the result that asks the caller what the handler has asked."""
         raise NotImplementedError
 
     def pass_on(self, question: dict[str, Json]) -> dict[str, Json]:
-        """Make the result that asks the caller what a server elsewhere asks by such a result.
-
-        Raises:
-            McpError: This request cannot be answered by a question.
-        """
         message = "A question cannot be the answer to this request; Context.ask can ask it"
         raise McpError(INTERNAL_ERROR, message)
 

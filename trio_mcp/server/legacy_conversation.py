@@ -20,8 +20,7 @@ class LegacyConversation(RequestConversation):
 
     def __init__(self, context: RequestContext, call: Any) -> None:
         super().__init__(context, call)
-        self._asking: set[trio.CancelScope] = set()  # questions that wait for the client
-        self._left = 0.0  # seconds that the handler had left when it asked
+        self._waiting: set[trio.CancelScope] = set()  # questions that wait for the client
 
     @property
     def _wanted_log_level(self) -> Any:
@@ -29,23 +28,22 @@ class LegacyConversation(RequestConversation):
 
     @property
     def cannot_ask(self) -> str | None:
-        """Why this caller cannot be asked anything; `None` if it can."""
         reason: str | None = self._call.channel.cannot_ask
         return reason
 
     def close(self) -> None:
         """Say and ask no more; questions of threads that were left behind are withdrawn."""
         super().close()
-        for scope in self._asking:
+        for scope in self._waiting:
             scope.cancel()
 
     async def _ask(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         patience = self._limits.question_timeout
         deadline = trio.current_time() + patience
         waiting = trio.CancelScope()
-        self._stop_the_clock(patience, waiting)
+        self._waiting.add(waiting)
         try:
-            with waiting:
+            with self._clock_stopped(patience), waiting:
                 return await self._call.channel.send_request(method, params, deadline)
             raise McpError(INVALID_REQUEST, ENDED)
         except DeadlinePassed:
@@ -54,19 +52,4 @@ class LegacyConversation(RequestConversation):
         except ConnectionEnded:
             raise McpError(INTERNAL_ERROR, f"The client left before it answered {method}") from None
         finally:
-            self._start_the_clock(waiting)
-
-    def _stop_the_clock(self, patience: float, waiting: trio.CancelScope) -> None:
-        """A person's time to think is not the handler's: its deadline waits."""
-        scope = self._call.scope
-        if scope is not None:
-            if not self._asking:
-                self._left = scope.deadline - trio.current_time()
-            self._call.move_deadline(trio.current_time() + patience + self._left)
-        self._asking.add(waiting)
-
-    def _start_the_clock(self, waiting: trio.CancelScope) -> None:
-        self._asking.discard(waiting)
-        scope = self._call.scope
-        if scope is not None and not self._asking:
-            self._call.move_deadline(trio.current_time() + self._left)
+            self._waiting.discard(waiting)

@@ -80,18 +80,15 @@ class ModernConversation(RequestConversation):
 
     @property
     def passes_questions(self) -> bool:  # type: ignore[override]  # of the legacy era, never
-        """Whether the request may be answered by the question of a server elsewhere."""
         return self._catalogue.methods[self._context.method].may_ask
 
     @property
     def params(self) -> dict[str, Json]:
-        """The parameters of the request, and, of an earlier round, only what is not ours."""
         own = {name: each for name, each in self._context.params.items() if name not in _ROUND}
         return {**own, **self._passed_on}
 
     @property
     def answers(self) -> dict[str, Json]:
-        """What the caller has answered in earlier rounds, by the names of the questions."""
         return dict(self._answers)
 
     async def _ask(self, method: str, params: dict[str, Json], key: str | None) -> Json:

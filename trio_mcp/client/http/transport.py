@@ -196,7 +196,7 @@ class HttpTransport:
     @asynccontextmanager
     async def _opened(self, pending: PendingRequest) -> AsyncIterator[None]:
         """Register a request for the length of the block, so that any stream may answer it."""
-        self._requests.open(pending)
+        self._requests.add(pending)
         self._posting += 1
         try:
             with pending.scope, pausable(pending.limit.paused):
