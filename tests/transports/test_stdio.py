@@ -19,8 +19,8 @@ import trio
 from trio.testing import assert_checkpoints, wait_all_tasks_blocked
 
 from trio_mcp.transports.stdio import descriptors, diversion, open_stdio, readers, writers
+from trio_mcp.transports.stdio.descriptors import adopt
 from trio_mcp.transports.stdio.readers import Reader, ThreadReader, open_reader
-from trio_mcp.transports.stdio.sockets import adopt
 from trio_mcp.transports.stdio.writers import ThreadWriter, Writer, open_writer
 
 DEADLINE = 120  # seconds, for what must not hang

@@ -27,7 +27,8 @@ class Call(Generic[T]):
         self._context: Final[Context] = copy_context()
         self._scope = trio.CancelScope()
         self._future = run.future()
-        self._value: T
+        self.value: T
+        """What the function returned, even if the waiting task was cancelled at that moment."""
         self._failure: Exception | None = None
         self.has_value = False
         self._is_over = False
@@ -51,12 +52,7 @@ class Call(Generic[T]):
                 raise self._failure
             finally:
                 self._failure = None  # or else it would hold itself by its traceback
-        return self._value
-
-    @property
-    def value(self) -> T:
-        """The value returned, even if the waiting task was cancelled at that moment."""
-        return self._value
+        return self.value
 
     # -- Trio's side ----------------------------------------------------------------------
 
@@ -67,7 +63,7 @@ class Call(Generic[T]):
     async def _work(self) -> None:
         try:
             with self._scope:
-                self._value = await self._function()
+                self.value = await self._function()
                 self.has_value = True
         except Exception as error:
             self._failure = error

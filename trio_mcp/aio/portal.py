@@ -124,7 +124,6 @@ class Portal(AbstractAsyncContextManager[F, None], Generic[T, F]):
             self._raise()
 
     async def __aenter__(self) -> F:
-        """Enter the block, as `open` does."""
         return await self.open()
 
     async def __aexit__(
@@ -133,7 +132,6 @@ class Portal(AbstractAsyncContextManager[F, None], Generic[T, F]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Leave the block, as `aclose` does."""
         await self.aclose()
 
     async def call(self, function: Callable[[], Awaitable[R]]) -> R:

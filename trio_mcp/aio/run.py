@@ -242,27 +242,18 @@ def acquire() -> TrioRun:
     Raises:
         RuntimeError: No event loop is running.
     """
-    loop = asyncio_loop("trio_mcp.aio")
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            "trio_mcp.aio is for asyncio: call it from an async function that asyncio.run(...) "
+            "runs; under Trio, take the same name from trio_mcp"
+        ) from None
     run = _runs.get(loop)
     if run is None:
         run = _runs[loop] = TrioRun(loop)
     run._users += 1
     return run
-
-
-def asyncio_loop(name: str) -> asyncio.AbstractEventLoop:
-    """Return the running event loop.
-
-    Raises:
-        RuntimeError: There is none, and what to do.
-    """
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        raise RuntimeError(
-            f"{name} is for asyncio: call it from an async function that asyncio.run(...) runs; "
-            "under Trio, take the same name from trio_mcp"
-        ) from None
 
 
 def resolve(future: asyncio.Future[None]) -> None:

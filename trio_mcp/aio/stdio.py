@@ -5,32 +5,12 @@ from __future__ import annotations
 from contextlib import nullcontext
 from functools import partial
 
-import trio
-
 from trio_mcp.aio.portal import Portal
 from trio_mcp.registry import Registry
-from trio_mcp.server.lifecycle import ServerHandle
+from trio_mcp.server.lifecycle import Lifecycle
 from trio_mcp.server.signals import calling_at_signals
-from trio_mcp.transports.stdio.serve import serve as trio_serve
+from trio_mcp.transports.stdio.serve import serve_process
 from trio_mcp.wire.limits import Limits
-
-
-class _Stopping(trio.TaskStatus[ServerHandle]):
-    """Stops a server, also one that has not started yet."""
-
-    def __init__(self) -> None:
-        self._handle: ServerHandle | None = None
-        self._is_stopped = False
-
-    def started(self, value: ServerHandle | None = None) -> None:
-        self._handle = value
-        if self._is_stopped:
-            self.stop()
-
-    def stop(self) -> None:
-        self._is_stopped = True
-        if self._handle is not None:
-            self._handle.stop()
 
 
 async def serve(registry: Registry, *, limits: Limits | None = None) -> None:
@@ -56,6 +36,6 @@ async def serve(registry: Registry, *, limits: Limits | None = None) -> None:
     """
     portal: Portal[None, None] = Portal(nullcontext, lambda nothing: nothing)
     async with portal:
-        stopping = _Stopping()
-        with calling_at_signals(stopping.stop, portal.run.post):
-            await portal.call(partial(trio_serve, registry, limits=limits, task_status=stopping))
+        lifecycle = Lifecycle()
+        with calling_at_signals(lifecycle.stop, portal.run.post):
+            await portal.call(partial(serve_process, registry, limits, lifecycle))

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial, wraps
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 from weakref import ref
 
 import trio
@@ -22,14 +22,6 @@ T = TypeVar("T")
 C = TypeVar("C")
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Crossing(Protocol):
-    """A wrapper that can call a Trio method on the other side."""
-
-    async def _cross(
-        self, method: Callable[..., Awaitable[Any]], *args: Any, **options: Any
-    ) -> Any: ...
 
 
 def wrapper_of(theirs: type) -> Callable[[type[C]], type[C]]:
@@ -49,7 +41,7 @@ def wrapper_of(theirs: type) -> Callable[[type[C]], type[C]]:
 
 def _crossing(method: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
     @wraps(method)
-    async def cross(self: Crossing, *args: Any, **options: Any) -> T:
+    async def cross(self: Any, *args: Any, **options: Any) -> T:
         result: T = await self._cross(method, *args, **options)
         return result
 

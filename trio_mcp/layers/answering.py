@@ -24,7 +24,7 @@ from typing import Any, Final
 import trio
 
 from trio_mcp.layers.binding import RefusedArguments
-from trio_mcp.layers.call import Call, Handler, InputRequired, RequestExchange
+from trio_mcp.layers.call import Call, Exchange, Handler, InputRequired
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
 from trio_mcp.wire.jsonrpc import sendable_text
@@ -40,7 +40,7 @@ def answering(inner: Handler) -> Handler:
     """Run a call in the scope of its request, and answer the request by what becomes of it."""
 
     async def run(call: Call) -> Answer | None:
-        exchange: RequestExchange = call.exchange
+        exchange: Exchange = call.exchange
         scope = exchange.scope
         try:
             try:

@@ -16,29 +16,42 @@ if TYPE_CHECKING:
 
 
 class Exchange(Protocol):
-    """The request that a call is part of, and the way back to its caller."""
+    """The request that a call is part of, and the way back to its caller.
 
-    @property
-    def revision(self) -> Revision:
-        """The revision that the caller speaks."""
+    A call that no client has made (`Registry.call`) has the first five only.
+    """
 
-    @property
-    def params(self) -> Mapping[str, Json]:
-        """The parameters of the request."""
-
-    @property
-    def threads(self) -> trio.CapacityLimiter | None:
-        """Bounds the worker threads of plain functions; `None` for Trio's own limiter."""
-
-    @property
-    def conversation(self) -> Any:
-        """The conversation with the caller, which begins when this is first asked for."""
+    revision: Revision
+    """The revision that the caller speaks."""
+    params: Mapping[str, Json]
+    """The parameters of the request."""
+    threads: trio.CapacityLimiter | None
+    """Bounds the worker threads of plain functions; `None` for Trio's own limiter."""
 
     def context_of(self, call: Call) -> Any:
         """Make the `Context` of a call."""
 
     def state_of(self, provider: Any) -> Any:
         """Return what a provider's lifespan yielded; the registry's own for `None`."""
+
+    id: Id
+    """The id of the request."""
+    capabilities: dict[str, Json]
+    """The capabilities that the caller has declared."""
+    conversation: Any
+    """The conversation with the caller, which begins when this is first asked for."""
+    converses: bool
+    """Whether anything that runs gets a context."""
+    scope: Any
+    """The cancel scope that the call runs in."""
+    finished_in_time: bool
+    """Whether the result counts although the call was cancelled."""
+
+    def ended(self, outcome: str, answer: Answer) -> Answer:
+        """Log how a call has ended by itself, and return the answer."""
+
+    def cut_short(self) -> Answer | None:
+        """Return the answer to a call that has ended by its cancellation."""
 
     def log_error(self, message: str, error: BaseException) -> None:
         """Log an exception, with a message that has `%s` for what was called."""
@@ -49,38 +62,8 @@ class Exchange(Protocol):
     def unsendable(self, value: Any) -> Any:
         """Return and log the error for a value that turned out not to be JSON."""
 
-
-class RequestExchange(Exchange, Protocol):
-    """The exchange of a request that a client has sent, for the layers of the server."""
-
-    conversation: Any
-    scope: Any
-    """The cancel scope that the call runs in."""
-
-    @property
-    def id(self) -> Id:
-        """The id of the request."""
-
-    @property
-    def capabilities(self) -> dict[str, Json]:
-        """The capabilities that the caller has declared."""
-
-    @property
-    def converses(self) -> bool:
-        """Whether anything that runs gets a context."""
-
-    @property
-    def finished_in_time(self) -> bool:
-        """Whether the result counts although the call was cancelled."""
-
     async def hash_binding(self) -> None:
         """Hash what a sealed state of the request is bound to; in a thread, if that is large."""
-
-    def ended(self, outcome: str, answer: Answer) -> Answer:
-        """Log how the call has ended, and return the answer."""
-
-    def cut_short(self) -> Answer | None:
-        """Return the answer to a call that was cancelled."""
 
 
 @define(eq=False, repr=False)

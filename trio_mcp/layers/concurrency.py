@@ -64,7 +64,6 @@ class ThreadSlots:
     _second: trio.CapacityLimiter
 
     async def acquire_on_behalf_of(self, borrower: object) -> None:
-        """Wait for a slot in each. Cancelled, it has neither."""
         await self._first.acquire_on_behalf_of(borrower)
         try:
             await self._second.acquire_on_behalf_of(borrower)
@@ -73,6 +72,5 @@ class ThreadSlots:
             raise
 
     def release_on_behalf_of(self, borrower: object) -> None:
-        """Give both back."""
         self._second.release_on_behalf_of(borrower)
         self._first.release_on_behalf_of(borrower)

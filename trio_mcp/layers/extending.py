@@ -17,22 +17,13 @@ from trio_mcp.wire.jsonrpc import Json
 class AroundCalls(Protocol):
     """An extension that runs something around calls (see `ServerExtension`)."""
 
-    @property
-    def identifier(self) -> str:
-        """Its name."""
-
-    @property
-    def era(self) -> Literal["legacy", "modern"] | None:
-        """The only era in which there is such a thing."""
-
-    @property
-    def result_types(self) -> Collection[str]:
-        """What it may answer with."""
+    identifier: str
+    era: Literal["legacy", "modern"] | None
+    result_types: Collection[str]
 
     async def around(
         self, request: Any, proceed: Callable[[], Awaitable[dict[str, Json]]]
-    ) -> Mapping[str, Json]:
-        """Answer a request."""
+    ) -> Mapping[str, Json]: ...
 
 
 def extending(

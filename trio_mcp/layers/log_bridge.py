@@ -78,39 +78,21 @@ class _Served:
         if not self.bucket.take(trio.current_time()):
             self.left_out += 1
             return
-        with paused():  # a caller in this process may log what it receives
+        with serving(None):  # a caller in this process may log what it receives
             self.caller.log_nowait(level, text, source)
-
-    def end(self) -> None:
-        """Say what was not said."""
-        if self.left_out:
-            text = f"{self.left_out} log messages were left out"
-            self.caller.log_nowait("warning", text, None)
 
 
 _served: Final[ContextVar[_Served | None]] = ContextVar("trio_mcp_served", default=None)
 
 
 @contextmanager
-def paused() -> Iterator[None]:
-    """Forward nothing during the block: it runs in a handler's task, but is not the handler's."""
-    before = _served.set(None)
-    try:
-        yield
-    finally:
-        _served.reset(before)
-
-
-@contextmanager
-def serving(bridges: Sequence[LogBridge], caller: Caller) -> Iterator[None]:
-    """Have what is logged during the block go to a caller, by any of these bridges."""
-    served = _Served(bridges, caller, trio.lowlevel.current_trio_token())
+def serving(served: _Served | None) -> Iterator[None]:
+    """Have what is logged during the block belong to a request, or to none."""
     before = _served.set(served)
     try:
         yield
     finally:
         _served.reset(before)
-        served.end()
 
 
 class LogBridge:
@@ -136,7 +118,9 @@ class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Forward a record; never its traceback."""
         served = _served.get()
-        if served is None or self._bridge not in served.bridges or _is_own(record.name):
+        if served is None or self._bridge not in served.bridges:
+            return
+        if record.name.partition(".")[0] == _OWN:
             return
         try:
             level = level_of(record.levelno)
@@ -153,10 +137,6 @@ class _Handler(logging.Handler):
             pass  # in a thread that outlived the server
         except Exception:
             self.handleError(record)
-
-
-def _is_own(name: str) -> bool:
-    return name == _OWN or name.startswith(f"{_OWN}.")
 
 
 def _runs(token: trio.lowlevel.TrioToken) -> bool:
@@ -176,8 +156,15 @@ def bridging(bridges_of: Callable[[Any], Sequence[LogBridge]]) -> Layer:
             bridges = bridges_of(call.entry)
             if not bridges:
                 return await inner(call)
-            with serving(bridges, call.exchange.conversation):
-                return await inner(call)
+            caller = call.exchange.conversation
+            served = _Served(bridges, caller, trio.lowlevel.current_trio_token())
+            try:
+                with serving(served):
+                    return await inner(call)
+            finally:
+                if served.left_out:
+                    text = f"{served.left_out} log messages were left out"
+                    caller.log_nowait("warning", text, None)
 
         return run
 

@@ -80,5 +80,4 @@ class ResponseOnly(ReplyChannel):
         """The answer. Of a batch, only the last one that is answered has one."""
 
     async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
-        """Keep the answer."""
         self.reply = reply or self.reply

@@ -277,14 +277,12 @@ class Connection(ReplyChannel):
     # -- the way back ---------------------------------------------------------------------
 
     async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
-        """Answer a request, once there is room; there may be no task that could wait for it."""
-        if reply is not None and overdue:
+        if reply is not None and overdue:  # there may be no task that could wait for room
             self._lines.put_nowait(reply_line(id, reply))
         elif reply is not None:
             await self._lines.put(reply_line(id, reply))
 
     def respond_nowait(self, id: Id, reply: Reply | None) -> bool:
-        """Answer a request if there is room, as there mostly is."""
         if self._lines.full:
             return False
         if reply is not None:
@@ -292,13 +290,10 @@ class Connection(ReplyChannel):
         return True
 
     async def send_notification(self, line: bytes) -> None:
-        """Send a notification, once there is room."""
         await self._lines.put(line)
 
     def send_notification_nowait(self, line: bytes) -> None:
-        """Send a notification, whether there is room or not."""
         self._lines.put_nowait(line)
 
     async def send_request(self, method: str, params: dict[str, Json], deadline: float) -> Json:
-        """Send a request, and return its result."""
         return await self.requests.send(method, params, TimeLimit(deadline))

@@ -93,31 +93,41 @@ class Handler(Protocol):
 class InboundRequest:
     """A request of the other side that takes time, from its admission until it is closed.
 
-    A subclass does the work: it is the call, which runs in a task of its own. What is said here of
-    how it stands is there once it is opened.
+    A subclass does the work: it is the call, which runs in a task of its own.
     """
 
-    __slots__ = (
-        "answered",
-        "batch",
-        "cause",
-        "channel",
-        "due",
-        "has_slots",
-        "id",
-        "inbound",
-        "key",
-        "on_change",
-        "reply",
-        "scope",
-        "size",
-        "start",
-        "started",
-        "waiting_in",
-    )
+    inbound: Inbound
+    id: Id
+    key: Hashable
+    channel: ReplyChannel
+    """The way back to its sender."""
+    batch: BatchAnswer | None
+    size: int
+    """Bytes that it counts for while it waits."""
+
+    has_slots = False
+    waiting_in: Slots | None = None
+    """Where it waits for a slot; `None` if it does not wait."""
+    start: Callable[[InboundRequest], None] | None = None
+    """Called when it leaves a queue: to wait in the next one, to be run, or to be answered."""
+    scope: Scope | None = None
+    """What its work runs in; `None` until it runs."""
+    started = 0.0
+    """When its work began, by Trio's clock."""
+    on_change: Callable[[InboundRequest], None] | None = None
+    """Called when it was cancelled, and when its deadline was moved."""
+    due = inf
+    """When it is answered without its work, by Trio's clock."""
+    cause: Cause | None = None
+    """Why it was cancelled; `None` while it is not, or when its deadline passed."""
+    answered = False
+    reply: Reply | None = None
+    """What to send, once it is answered."""
 
     long_lived: ClassVar[bool] = False
     """Whether it goes on until it is cancelled, and so needs no slot."""
+    may_notify = False
+    """Whether it may send something before its response, from any task."""
 
     @property
     def timeout(self) -> float:
@@ -128,11 +138,6 @@ class InboundRequest:
     def label(self) -> str:
         """What it is, for the log."""
         raise NotImplementedError
-
-    @property
-    def may_notify(self) -> bool:
-        """Whether it may send something before its response, from any task."""
-        return False
 
     def run(self, scope: Scope) -> Awaitable[Answer | None]:
         """Do the work inside the scope and return the answer; `None` for none."""
@@ -156,28 +161,8 @@ class InboundRequest:
         self.id = id
         self.key = key
         self.channel = channel
-        """The way back to its sender."""
         self.batch = batch
         self.size = size
-        """Bytes that it counts for while it waits."""
-        self.has_slots = False
-        self.waiting_in: Slots | None = None
-        """Where it waits for a slot; `None` if it does not wait."""
-        self.start: Callable[[InboundRequest], None] | None = None
-        """Called when it leaves a queue: to wait in the next one, to be run, or to be answered."""
-        self.scope: Scope | None = None
-        """What its work runs in; `None` until it runs."""
-        self.started = 0.0
-        """When its work began, by Trio's clock."""
-        self.on_change: Callable[[InboundRequest], None] | None = None
-        """Called when it was cancelled, and when its deadline was moved."""
-        self.due = inf
-        """When it is answered without its work, by Trio's clock."""
-        self.cause: Cause | None = None
-        """Why it was cancelled; `None` while it is not, or when its deadline passed."""
-        self.answered = False
-        self.reply: Reply | None = None
-        """What to send, once it is answered."""
 
     def move_deadline(self, deadline: float) -> None:
         """Give the work more time, or less.
@@ -261,7 +246,7 @@ class Inbound:
         handler: Handler,
         slots: Slots,
         on_response: Callable[[Response], object] = lambda response: None,
-        on_change: Callable[[], None] = lambda: None,
+        on_change: Callable[[], object] = lambda: None,
     ) -> None:
         self._handler = handler
         self._slots = slots
@@ -274,11 +259,9 @@ class Inbound:
         """Whether new requests are refused."""
 
     def __len__(self) -> int:
-        """How many are open."""
         return len(self._open)
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether such a request is open."""
         return key in self._open
 
     def __iter__(self) -> Iterator[InboundRequest]:

@@ -88,7 +88,6 @@ class StreamLines:
                 return frames
 
     async def send(self, lines: list[bytes]) -> None:
-        """Write lines together."""
         data = lines[0] if len(lines) == 1 else b"".join(lines)
         if self._send_nowait is not None:
             # Mostly all of it fits, and the checkpoint of `send_all` would be a turn of the

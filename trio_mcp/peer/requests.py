@@ -169,7 +169,6 @@ class _TaskRequest(OutgoingRequest):
     _task: trio.lowlevel.Task = field(factory=trio.lowlevel.current_task, init=False)
 
     def wake(self) -> None:
-        """Let the task go on."""
         trio.lowlevel.reschedule(self._task)
 
     def abandon(self, _: object) -> trio.lowlevel.Abort:

@@ -37,10 +37,6 @@ def pausable(*pauses: Pause) -> Iterator[None]:
         _around.reset(token)
 
 
-def _ignore() -> None:
-    """Do nothing: no timer depends on it."""
-
-
 @define(eq=False, repr=False)
 class TimeLimit:
     """Until when something may take. Pauses may overlap.
@@ -53,7 +49,7 @@ class TimeLimit:
 
     deadline: float = inf
     stood_still: float = field(default=0.0, init=False)
-    on_change: Callable[[], object] = field(default=_ignore, init=False)
+    on_change: Callable[[], object] = field(default=lambda: None, init=False)
     _pauses: int = field(default=0, init=False)
     _since: float = field(default=0.0, init=False)
     _due: float = field(default=inf, init=False)

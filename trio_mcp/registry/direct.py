@@ -23,7 +23,7 @@ from trio_mcp.wire.revisions import NEWEST, Revision
 
 @frozen
 class DirectCall:
-    """A call that no client has made (an `Exchange`)."""
+    """A call that no client has made: the part of an `Exchange` that there is then."""
 
     opened: Opened
     threads: trio.CapacityLimiter | None = None

@@ -44,16 +44,14 @@ class Dispatcher:
         self.session = session
         if server.chains is None:
             server.chains = Chains(server)
-        self._handlers = _own_handlers(server) if server.has_own_handlers else HANDLERS
+        self._handlers = _handlers_of(server)
 
     @property
     def takes_batches(self) -> bool:
-        """Whether the client's revision has batches, or none was agreed on."""
         caller = self.session.caller
         return caller is UNKNOWN_CALLER or caller.revision.batches
 
     def begin(self, request: Request, in_batch: bool) -> Answer | InboundRequest:
-        """Answer a request at once, or return the call that will answer it."""
         session = self.session
         try:
             meta = request.params.get("_meta")
@@ -126,21 +124,16 @@ class Dispatcher:
             raise McpError(INVALID_REQUEST, f"Invalid request: {what} cannot be part of a batch")
 
 
-def _own_handlers(server: Server) -> Handlers:
+def _handlers_of(server: Server) -> Handlers:
     if server.handlers is None:
-        server.handlers = _make_handlers(server)
+        server.handlers = HANDLERS
+        if server.catalogue.extensions is not None:
+            from trio_mcp.server.extensioncall import extended_handlers  # few have extensions
+
+            server.handlers = extended_handlers(server)
+        if server.middleware:
+            from trio_mcp.server.requestcall import through_middleware  # nor have many these
+
+            server.handlers = through_middleware(server.handlers)
     handlers: Handlers = server.handlers
-    return handlers
-
-
-def _make_handlers(server: Server) -> Handlers:
-    handlers: Handlers = HANDLERS
-    if server.catalogue.extensions is not None:
-        from trio_mcp.server.extensioncall import extended_handlers  # few servers have extensions
-
-        handlers = extended_handlers(server)
-    if server.middleware:
-        from trio_mcp.server.requestcall import through_middleware  # nor do many have middleware
-
-        handlers = through_middleware(handlers)
     return handlers

@@ -13,8 +13,7 @@ from trio_mcp.registry.changes import Listener, Render
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.extension import ExtensionRequest
 from trio_mcp.registry.topic import Topic
-from trio_mcp.server.request import RequestContext
-from trio_mcp.wire.errors import INVALID_PARAMS, McpError
+from trio_mcp.server.request import RequestContext, check_subscriptions
 from trio_mcp.wire.extensions import declared_settings
 from trio_mcp.wire.jsonrpc import Json
 
@@ -30,7 +29,9 @@ def request_for(
 ) -> ExtensionRequest:
     """Make what an extension gets of a request."""
     server, session, caller = context.server, context.session, context.caller
-    serving = server.extensions.get(identifier)
+    serving, watcher = server.extensions.get(identifier), None
+    if session.listener is not None and not caller.revision.modern:
+        watcher = SessionWatcher(identifier, context, session.listener)
     return ExtensionRequest(
         method=context.method,
         params=context.params,
@@ -47,7 +48,7 @@ def request_for(
         request_id=talk.request_id,
         connection_id=session.connection_id,
         answers=answers or {},
-        watcher=_watcher_of(identifier, context),
+        watcher=watcher,
         context=talk,
     )
 
@@ -67,22 +68,12 @@ class SessionWatcher:
             McpError: It watches too many things already.
         """
         topic, topics = Topic(key, value), self.listener.topics
-        most = self.context.server.limits.max_subscriptions
-        if len(topics) >= most and topic not in topics:
-            why = f"There are {most} subscriptions already, which is the limit"
-            raise McpError(INVALID_PARAMS, why)
+        if topic not in topics:
+            check_subscriptions(self.context, len(topics))
         self.listener.watch_topic(topic, renderer(self.identifier, self.context, key))
 
     def unwatch(self, key: str, value: str | None) -> None:
-        """Do so no more."""
         self.listener.unwatch_topic(Topic(key, value))
-
-
-def _watcher_of(identifier: str, context: RequestContext) -> SessionWatcher | None:
-    listener = context.session.listener
-    if listener is None or context.revision.modern:
-        return None
-    return SessionWatcher(identifier, context, listener)
 
 
 # -- notifications --------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -221,14 +221,12 @@ class ServerExtension:
         """
         yield None
 
-    @asynccontextmanager
-    async def opened(
+    def opened(
         self, registry: Registry, open_: Opened, limits: Limits
-    ) -> AsyncIterator[ExtensionServing]:
+    ) -> AbstractAsyncContextManager[ExtensionServing]:
         """Open the lifespan for a registry that is being served."""
         way = partial(self._opened, registry, open_, limits)
-        async with opened(f"extension {self.identifier}", way, limits.lifespan_timeout) as serving:
-            yield serving
+        return opened(f"extension {self.identifier}", way, limits.lifespan_timeout)
 
     @asynccontextmanager
     async def _opened(

@@ -35,12 +35,10 @@ class HandlerCall(InboundRequest):
         name: What was asked for, where that is not the entry's name: of a template, a URI.
     """
 
-    __slots__ = (
-        "_binding", "_conversation", "arguments", "context", "entry", "label", "name", "outcome",
-        "timeout",
-    )  # fmt: skip
-    label: str
-    timeout: float
+    label: str = ""  # in place of the property
+    timeout: float = 0.0
+    outcome = "cancelled"
+    _binding: Json = None
 
     def __init__(
         self, context: RequestContext, entry: Handler, arguments: Any, name: str | None = None
@@ -53,17 +51,14 @@ class HandlerCall(InboundRequest):
         timeout = entry.timeout
         self.timeout = context.server.usual_timeout if timeout is None else timeout
         self._conversation: Any = None  # an `OpenConversation`, once something asks for it
-        self.outcome = "cancelled"
 
     def run(self, scope: Scope) -> Awaitable[Answer | None]:
-        """Run the call inside the scope and return the answer."""
         context, arguments = self.context, self.arguments
         is_bound = arguments.__class__ is dict
         chain: Chain = context.server.chains.of(context.method, context.params, is_bound)
         return chain(Call(self, self.entry, self.name, arguments))
 
     def ended(self, outcome: str, answer: Answer) -> Answer:
-        """Return the answer to a call that has ended by itself, and log how."""
         self.outcome = outcome
         if self._conversation is not None:
             self._conversation.finish()
@@ -71,7 +66,6 @@ class HandlerCall(InboundRequest):
         return self.context.completed(answer)
 
     def cut_short(self) -> Answer | None:
-        """Return the answer to a call that has ended by its cancellation."""
         conversation = self._conversation
         if conversation is None:
             return self.unfinished()
@@ -102,7 +96,6 @@ class HandlerCall(InboundRequest):
 
     @property
     def finished_in_time(self) -> bool:
-        """Whether it did its work although it was cancelled, and that still counts."""
         scope: Any = self.scope
         unwound = self._conversation is not None and self._conversation.unwinding
         return self.cause is Cause.SHUTDOWN and not (unwound or scope.cancelled_caught)
@@ -110,7 +103,7 @@ class HandlerCall(InboundRequest):
     # -- what its layers ask for (`Exchange` says what each is) ----------------------------
 
     @property
-    def may_notify(self) -> bool:
+    def may_notify(self) -> bool:  # type: ignore[override]  # of others, it is an attribute
         """Whether anything may be sent before the answer: only what the caller asks to hear."""
         if not self.converses:
             return False
@@ -120,7 +113,6 @@ class HandlerCall(InboundRequest):
 
     @property
     def converses(self) -> bool:
-        """Whether anything that runs gets a context."""
         chains = self.context.server.chains
         gets_context: bool = self.entry.gets_context
         return gets_context or chains.converse(self.context.method, self.entry)
@@ -166,11 +158,9 @@ class HandlerCall(InboundRequest):
 
     def binding(self) -> Json:
         """Return what a sealed state of this request is good for."""
-        found = getattr(self, "_binding", None)
-        return self.context.binding(self.entry.kind) if found is None else found
+        return self.context.binding(self.entry.kind) if self._binding is None else self._binding
 
     async def hash_binding(self) -> None:
-        """Hash that, which may be large, before a state is opened."""
         from trio_mcp.registry.sealing import hash_binding
 
         with suppress(TypeError):  # which is reported where the state is opened

@@ -26,13 +26,6 @@ def caching_hints(catalogue: Catalogue) -> dict[str, Json]:
     return {"ttlMs": round(options.cache_ttl * 1000), "cacheScope": options.cache_scope}
 
 
-def _shown(kind: ListedKind, item: Any, revision: Revision) -> dict[str, Json]:
-    shown = {**item.extra_fields, **to_wire(item.description, revision)}
-    if kind is TOOL and revision.structured_objects_only and not item.object_output:
-        shown.pop("outputSchema", None)
-    return shown
-
-
 _MOST_ON_A_PAGE: Final = 5000
 """Items of a page where the registry sets no size: few enough not to hold up others."""
 
@@ -127,7 +120,9 @@ def _sendable(kind: ListedKind, name: str, item: Any, revision: Revision) -> dic
     What is registered was checked, but an author may have got at it since.
     """
     try:
-        shown = _shown(kind, item, revision)
+        shown = {**item.extra_fields, **to_wire(item.description, revision)}
+        if kind is TOOL and revision.structured_objects_only and not item.object_output:
+            shown.pop("outputSchema", None)
         encode(shown)
     except Exception:
         logger.exception("%s %s cannot be listed, and is left out", kind.capability, name)

@@ -19,7 +19,7 @@ from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller, log_level
 from trio_mcp.server.handlercall import HandlerCall
 from trio_mcp.server.lists import caching_hints
-from trio_mcp.server.request import RequestContext
+from trio_mcp.server.request import RequestContext, check_subscriptions
 from trio_mcp.server.scopes import find_resource, hides, names_seen, view_of
 from trio_mcp.server.subscriptions import Listen, read_filter
 from trio_mcp.wire.conversion import to_wire
@@ -40,6 +40,8 @@ from trio_mcp.wire.revisions import (
 # for it before it answers its first request.
 if TYPE_CHECKING:
     from trio_mcp.registry.kinds import RefType
+    from trio_mcp.registry.prompts import Prompt
+    from trio_mcp.registry.tools import Tool
 
 MethodHandler = Callable[[RequestContext], dict[str, Json] | InboundRequest]
 
@@ -47,8 +49,7 @@ MethodHandler = Callable[[RequestContext], dict[str, Json] | InboundRequest]
 class Methods(Protocol):
     """Who answers what, in one revision."""
 
-    def get(self, method: str, /) -> MethodHandler | None:
-        """Return what answers a method; `None` if nothing does."""
+    def get(self, method: str, /) -> MethodHandler | None: ...
 
 
 class _Named(Protocol):
@@ -143,17 +144,21 @@ def call_tool(context: RequestContext) -> dict[str, Json] | HandlerCall:
         error = unknown_tool(name, names_seen(context, catalogue.tools))
         error.data = {**(error.data or {}), "requestId": context.id}
         raise error
-    arguments = params.get("arguments")
+    return _bound(context, tool)
+
+
+def _bound(context: RequestContext, entry: Tool | Prompt) -> dict[str, Json] | HandlerCall:
+    """Make the call of a tool or a prompt, if its arguments fit."""
+    arguments = context.params.get("arguments")
     try:
-        keywords = tool.bind({} if arguments is None else arguments)
+        return HandlerCall(context, entry, entry.bind({} if arguments is None else arguments))
     except ArgumentError as error:
-        note_refusal("tool", tool.name, INVALID_ARGUMENTS, context)
-        message = f"Invalid arguments for tool {tool.name}: {error}"
-        if context.revision.argument_errors_are_results and isinstance(arguments, dict | None):
+        note_refusal(entry.kind, entry.name, INVALID_ARGUMENTS, context)
+        message = f"Invalid arguments for {entry.kind} {entry.name}: {error}"
+        is_result = entry.kind == "tool" and context.revision.argument_errors_are_results
+        if is_result and isinstance(arguments, dict | None):
             return tool_failure(message)
-        data = tool.refusal_data(error, context.id)
-        raise McpError(INVALID_PARAMS, message, data) from None
-    return HandlerCall(context, tool, keywords)
+        raise McpError(INVALID_PARAMS, message, entry.refusal_data(error, context.id)) from None
 
 
 def read_resource(context: RequestContext) -> HandlerCall:
@@ -176,11 +181,8 @@ def subscribe(context: RequestContext) -> dict[str, Json]:
     if find_resource(context, uri) is None:
         raise not_found(context.revision, uri)
     listener = _listener(context)
-    most = context.server.limits.max_subscriptions
-    if len(listener.uris) >= most and uri not in listener.uris:
-        raise McpError(
-            INVALID_PARAMS, f"There are {most} subscriptions already, which is the limit"
-        )
+    if uri not in listener.uris:
+        check_subscriptions(context, len(listener.uris))
     listener.watch(uri)
     return {}
 
@@ -202,16 +204,12 @@ def _listener(context: RequestContext) -> Listener:
 def listen(context: RequestContext) -> Listen:
     """Open a stream of changes (2026-07-28, "Subscriptions")."""
     wanted = read_filter(context)
-    most = context.server.limits.max_subscriptions
-    if context.session.subscriptions >= most:
-        raise McpError(
-            INVALID_PARAMS, f"There are {most} subscriptions already, which is the limit"
-        )
+    check_subscriptions(context, context.session.subscriptions)
     context.session.subscriptions += 1
     return Listen(context, wanted)
 
 
-def get_prompt(context: RequestContext) -> HandlerCall:
+def get_prompt(context: RequestContext) -> dict[str, Json] | HandlerCall:
     """Check a prompt's arguments, so that it is ready to be written."""
     catalogue = context.server.catalogue
     _require(catalogue, "prompts", context.method)
@@ -220,15 +218,7 @@ def get_prompt(context: RequestContext) -> HandlerCall:
     if prompt is None or hides(context, prompt):
         note_refusal("prompt", None, NOT_FOUND, context)
         raise unknown("prompt", name, names_seen(context, catalogue.prompts))
-    arguments = context.params.get("arguments")
-    try:
-        keywords = prompt.bind({} if arguments is None else arguments)
-    except ArgumentError as error:
-        note_refusal("prompt", prompt.name, INVALID_ARGUMENTS, context)
-        message = f"Invalid arguments for prompt {prompt.name}: {error}"
-        data = prompt.refusal_data(error, context.id)
-        raise McpError(INVALID_PARAMS, message, data) from None
-    return HandlerCall(context, prompt, keywords)
+    return _bound(context, prompt)
 
 
 def complete(context: RequestContext) -> HandlerCall:

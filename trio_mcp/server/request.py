@@ -115,6 +115,18 @@ def texts_of(name: str, value: Json, most: int, noun: str = "items") -> list[str
     return list(dict.fromkeys(value))
 
 
+def check_subscriptions(context: RequestContext, count: int) -> None:
+    """Refuse one more subscription than a connection may have.
+
+    Raises:
+        McpError: There are as many already (`-32602`).
+    """
+    most = context.server.limits.max_subscriptions
+    if count >= most:
+        why = f"There are {most} subscriptions already, which is the limit"
+        raise McpError(INVALID_PARAMS, why)
+
+
 def invalid(why: str) -> McpError:
     """Make the error for parameters that are none."""
     return McpError(INVALID_PARAMS, f"Invalid params: {why}")

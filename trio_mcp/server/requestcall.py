@@ -15,9 +15,10 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 from math import inf
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import trio
+from attrs import evolve
 
 from trio_mcp.layers.answering import CANCELLED, not_found, unwrapped
 from trio_mcp.layers.call_log import fields_of, log_call
@@ -66,7 +67,6 @@ class _EveryMethod:
         self._handler = handler
 
     def get(self, method: str, /) -> MethodHandler:
-        """Return it."""
         return self._handler
 
 
@@ -78,19 +78,11 @@ class RequestCall(InboundRequest):
         context: The request.
     """
 
-    __slots__ = (
-        "_answered",
-        "_begin",
-        "_cause",
-        "_handshake",
-        "_inner",
-        "_inside",
-        "_scope",
-        "context",
-        "timeout",
-    )
-    may_notify: ClassVar[bool] = True
-    timeout: float
+    may_notify = True
+    timeout: float = 0.0  # in place of the property
+    _cause: Cause | None = None
+    _answered = False
+    _scope: Scope | None = None
 
     def __init__(self, begin: MethodHandler, context: RequestContext) -> None:
         self.context = context
@@ -105,7 +97,6 @@ class RequestCall(InboundRequest):
 
     @property
     def label(self) -> str:
-        """What it is, for the log."""
         return f"Request {self.context.method[:_LONGEST_LABEL]}"
 
     # -- how it stands, which the call inside shares ---------------------------------------
@@ -117,7 +108,6 @@ class RequestCall(InboundRequest):
 
     @property
     def cause(self) -> Cause | None:
-        """Why it was cancelled."""
         return self._cause
 
     @cause.setter
@@ -128,7 +118,6 @@ class RequestCall(InboundRequest):
 
     @property
     def answered(self) -> bool:
-        """Whether it has its answer."""
         return self._answered
 
     @answered.setter
@@ -149,7 +138,6 @@ class RequestCall(InboundRequest):
     # -- in its task -----------------------------------------------------------------------
 
     async def run(self, scope: Scope) -> Answer | None:
-        """Run the middleware inside the scope, and return what answers the request."""
         try:
             try:
                 with scope:
@@ -201,19 +189,10 @@ class RequestCall(InboundRequest):
 
     async def _proceed(self, request: McpRequest) -> dict[str, Json]:
         """Answer the request as it would be without middleware."""
-        known = self.context
-        check_request(request, known.method)
+        check_request(request, self.context.method)
         if self._inner is not None:
             raise RuntimeError("call_next is running already: await it before you call it again")
-        context = RequestContext(
-            known.server,
-            known.id,
-            known.method,
-            request.params,
-            known.caller,
-            known.session,
-            known.authorization,
-        )
+        context = evolve(self.context, params=request.params)
         begun = self._begin(context)
         if isinstance(begun, InboundRequest):
             return await self._run_inside(begun)

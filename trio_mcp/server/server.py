@@ -61,12 +61,10 @@ class Server:
         own = self.catalogue.options.around_requests
         self.middleware: Sequence[Any] = own if middleware is None else middleware
         """What runs around requests, the first one outermost."""
-        self.has_own_handlers = extensions is not None or bool(self.middleware)
-        """Whether who answers what is not the same as everywhere."""
         self.chains: Any = None
         """The layers around its calls (`Chains`); for the dispatcher to keep here."""
         self.handlers: Any = None
-        """Who answers what, if it has its own; for the dispatcher to keep here."""
+        """Who answers what; for the dispatcher to keep here."""
         self.open(opened or Opened())
         self.threads = trio.CapacityLimiter(limits.max_worker_threads)
         self.on_refusal = on_refusal

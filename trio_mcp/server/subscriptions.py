@@ -117,7 +117,6 @@ def read_filter(context: RequestContext) -> Filter:
 class Listen(InboundRequest):
     """A `subscriptions/listen`: acknowledged first, then each change as it comes."""
 
-    __slots__ = ("context", "filter")
     timeout: ClassVar[float] = inf
     long_lived: ClassVar[bool] = True
     label: ClassVar[str] = "Subscription"

@@ -111,13 +111,8 @@ async def topic_line(listener: Listener, topic: Topic, params: dict[str, Any]) -
         if told is None:
             return None
         method, own = told
-        return notification_line(method, {**own, **_meta_of(own, params)})
+        meta = {**(own.get("_meta") or {}), **params.get("_meta", {})}
+        return notification_line(method, {**own, "_meta": meta} if meta else own)
     except Exception:  # an extension's mistake must not end the stream for others
         logger.exception("The notification of %s cannot be sent", topic.key)
         return None
-
-
-def _meta_of(own: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    if "_meta" not in params:
-        return {}
-    return {"_meta": {**(own.get("_meta") or {}), **params["_meta"]}}

@@ -52,14 +52,12 @@ class MemoryLines:
         self._receive = receive
 
     async def receive(self) -> list[Frame]:
-        """Wait for lines; `[]` when the other end is closed."""
         try:
             return await self._receive.receive()
         except trio.EndOfChannel:
             return []
 
     async def send(self, lines: list[bytes]) -> None:
-        """Hand lines over, once the other end has taken those before."""
         frames: list[Frame] = [line[:-1] for line in lines]
         try:
             self._send.send_nowait(frames)  # no checkpoint: the writer has one between lines
@@ -138,7 +136,7 @@ class Embedded:
         self._inbound = Inbound(
             Dispatcher(self._server, self.session),
             Slots(self._limits.max_concurrent_calls),
-            on_change=self._look_again,
+            on_change=self._idle.unpark_all,
         )
         self._runner = Runner(self._limits.cancel_timeout)
         self.is_open = False
@@ -159,9 +157,6 @@ class Embedded:
             scope.deadline = trio.current_time() + self._limits.cancel_timeout
             while self._inbound:
                 await self._idle.park()
-
-    def _look_again(self) -> None:
-        self._idle.unpark_all()
 
     async def handle(self, message: bytes) -> bytes | None:
         """Answer one message: a request, a notification, or a batch.

@@ -12,12 +12,17 @@ import contextlib
 import enum
 import errno
 import os
+import socket
 import stat
 import threading
+from typing import Final
 
 from trio_mcp.system import flags
 from trio_mcp.system.capabilities import POLLS, REOPENS
-from trio_mcp.system.descriptors import device_of, is_blocking
+from trio_mcp.system.descriptors import device_of, is_blocking, make_blocking
+
+DONTWAIT: Final[int] = getattr(socket, "MSG_DONTWAIT", 0)
+"""The flag of a call that must not block. Where sockets cannot be polled, none is used so."""
 
 _PTY_MASTER = (5, 2)  # Linux's /dev/ptmx: opening it again makes another terminal
 
@@ -75,6 +80,23 @@ def reopen(fd: int, access: int) -> int | None:
         return private
     os.close(private)
     return None
+
+
+def adopt(fd: int) -> socket.socket:
+    """Wrap *fd*, which the result then owns, without touching its blocking mode.
+
+    `socket.socket` makes it non-blocking for all who share it when a default
+    time-out is set; this is taken back at once.
+    """
+    blocking = is_blocking(fd)
+    try:
+        sock = socket.socket(fileno=fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    if blocking and not is_blocking(fd):
+        make_blocking(fd)
+    return sock
 
 
 class Lease:

@@ -20,9 +20,8 @@ from functools import partial
 import trio
 
 from trio_mcp.system.descriptors import allows, duplicate, read_at
-from trio_mcp.transports.stdio.descriptors import Kind, kind_of, reopen
+from trio_mcp.transports.stdio.descriptors import DONTWAIT, Kind, adopt, kind_of, reopen
 from trio_mcp.transports.stdio.ends import End, PolledEnd, ThreadEnd
-from trio_mcp.transports.stdio.sockets import DONTWAIT, adopt
 
 CHUNK = 65536  # bytes; what a pipe holds on Linux
 

@@ -54,6 +54,18 @@ async def serve(
         ...     trio.run(serve, registry)
     """
     check_trio("serve")
+    lifecycle = Lifecycle()
+    with calling_at_signals(lifecycle.stop):
+        await serve_process(registry, limits, lifecycle, task_status)
+
+
+async def serve_process(
+    registry: Registry,
+    limits: Limits | None,
+    lifecycle: Lifecycle,
+    task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Do what `serve` does, but for signals."""
     check_registry(registry)
     check_import()
     if os.isatty(0):  # a person has started it, and would wait for something to happen
@@ -62,15 +74,13 @@ async def serve(
             "to: trio-mcp inspect",
             registry.name,
         )
-    lifecycle = Lifecycle()
-    with calling_at_signals(lifecycle.stop):
-        async with open_stdio() as stream:
-            await serve_connection(
-                registry,
-                stream,
-                limits or Limits(),
-                lifecycle,
-                task_status,
-                send_nowait=stream.send_stream.send_nowait,
-                on_stuck=leave_process,
-            )
+    async with open_stdio() as stream:
+        await serve_connection(
+            registry,
+            stream,
+            limits or Limits(),
+            lifecycle,
+            task_status,
+            send_nowait=stream.send_stream.send_nowait,
+            on_stuck=leave_process,
+        )

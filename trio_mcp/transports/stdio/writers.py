@@ -18,9 +18,8 @@ from functools import partial
 import trio
 
 from trio_mcp.system.descriptors import allows, duplicate
-from trio_mcp.transports.stdio.descriptors import Kind, kind_of, reopen
+from trio_mcp.transports.stdio.descriptors import DONTWAIT, Kind, adopt, kind_of, reopen
 from trio_mcp.transports.stdio.ends import End, PolledEnd, ThreadEnd
-from trio_mcp.transports.stdio.sockets import DONTWAIT, adopt
 
 Buffer = bytes | bytearray | memoryview
 _ATOMIC: int = getattr(select, "PIPE_BUF", 512)  # bytes that fit if any do
