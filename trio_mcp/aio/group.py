@@ -64,15 +64,13 @@ class GroupConnection(Portal[trio_group.ServerGroup, ServerGroup]):
         self._options = {**options, "source": source}
 
     def _connect(self) -> Any:
-        handlers: Any = None
-        if self._handlers is not None:
-            handlers = self._handlers_of if callable(self._handlers) else self._handlers_of("")
+        given = self._handlers
+        handlers: Any = given
+        if callable(given):
+            handlers = lambda server: handlers_in_loop(self, given(server))  # noqa: E731
+        elif given is not None:
+            handlers = handlers_in_loop(self, given)
         return trio_group.connect_all(**self._options, handlers=handlers)
-
-    def _handlers_of(self, server: str) -> Handlers:
-        given = self._handlers(server) if callable(self._handlers) else self._handlers
-        assert given is not None
-        return handlers_in_loop(self, given)
 
 
 @same_arguments(trio_group.connect_all)

@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import trio
 from attrs import define, field
 
 from trio_mcp.layers.call import Call, Handler, Layer
 from trio_mcp.wire.bucket import TokenBucket
-from trio_mcp.wire.jsonrpc import Json, sendable_text
+from trio_mcp.wire.jsonrpc import sendable_text
 from trio_mcp.wire.payloads import LoggingLevel
 
 __all__ = ["LogBridge"]
@@ -53,22 +53,13 @@ def level_of(number: int) -> LoggingLevel:
     return next((name for least, name in _LEVELS if number >= least), "debug")
 
 
-class Caller(Protocol):
-    """Who sent a request (a `RequestConversation`)."""
-
-    def logs(self, level: LoggingLevel) -> bool:
-        """Whether the caller wants log messages of this level. May be called in any thread."""
-
-    def log_nowait(self, level: LoggingLevel, data: Json, source: str | None) -> None:
-        """Send a log message without waiting for room, as long as the request is open."""
-
-
 @define(eq=False)
 class _Served:
     """A request that is being served."""
 
     bridges: Sequence[LogBridge]
-    caller: Caller
+    caller: Any
+    """The conversation with its caller (an `OpenConversation`)."""
     trio_token: trio.lowlevel.TrioToken
     bucket: TokenBucket = field(factory=lambda: TokenBucket(_RATE, _BURST))
     left_out: int = 0

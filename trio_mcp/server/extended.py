@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import trio
 from attrs import frozen
 
 from trio_mcp.peer.inbound import InboundRequest
+from trio_mcp.peer.outbound import notification_line
 from trio_mcp.registry.changes import Listener, Render
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.extension import ExtensionRequest
+from trio_mcp.registry.extension import Accept, ExtensionRequest
+from trio_mcp.registry.extensions import Added
 from trio_mcp.registry.topic import Topic
-from trio_mcp.server.request import RequestContext, check_subscriptions
-from trio_mcp.wire.extensions import declared_settings
-from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.server.request import RequestContext, check_subscriptions, invalid, texts_of
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
+from trio_mcp.wire.extensions import declared_settings, missing
+from trio_mcp.wire.jsonrpc import Json, json_type
 
 logger = logging.getLogger("trio_mcp")
+
+Topics = dict[str, list[str] | None]
+"""By the keys of subscriptions, what is listed under them; `None` where that is nothing."""
 
 
 def request_for(
@@ -131,3 +138,96 @@ def renderer(
         return None
 
     return render
+
+
+def read_topics(context: RequestContext, wanted: Mapping[str, Json]) -> Topics:
+    """Read what a filter wants of extensions.
+
+    Raises:
+        McpError: It is not what is to be had there (`-32602`), or the client has not declared the
+            extension (`-32021`).
+    """
+    extensions = context.server.catalogue.extensions
+    assert extensions is not None
+    most, capabilities = context.server.limits.max_subscriptions, context.caller.capabilities
+    found: Topics = {}
+    for key, (added, subscription) in extensions.subscriptions.items():
+        if key not in wanted or not added.is_in(context.revision):
+            continue
+        value, identifier = wanted[key], added.extension.identifier
+        if declared_settings(capabilities, identifier) is None:
+            raise missing(capabilities, identifier)
+        if subscription.has_list:
+            found[key] = texts_of(key, value, most)
+        elif not isinstance(value, bool):
+            raise invalid(f'"{key}" must be a boolean, not {json_type(value)}')
+        elif value:
+            found[key] = None
+    return found
+
+
+async def watch_topics(
+    context: RequestContext, topics: Topics, listener: Listener, request: InboundRequest
+) -> Topics:
+    """Have a listener told of what extensions agree to, and return that.
+
+    Raises:
+        McpError: An extension refuses, fails, or takes too long.
+    """
+    extensions = context.server.catalogue.extensions
+    assert extensions is not None
+    agreed: Topics = {}
+    for key, values in topics.items():
+        added, subscription = extensions.subscriptions[key]
+        render = renderer(added.extension.identifier, context, key, request)
+        # Before it is asked what may be sent: what changes meanwhile must not be missed.
+        for value in [None] if values is None else values:
+            listener.watch_topic(Topic(key, value), render)
+        agreed[key] = values
+        if values is not None and subscription.accept is not None:
+            accepted = await _accepted(subscription.accept, added, context, values, request)
+            agreed[key] = [value for value in values if value in accepted]
+            for value in set(values) - accepted:
+                listener.unwatch_topic(Topic(key, value))
+    return agreed
+
+
+async def _accepted(
+    accept: Accept,
+    added: Added,
+    context: RequestContext,
+    values: list[str],
+    request: InboundRequest,
+) -> set[str]:
+    identifier, seconds = added.extension.identifier, context.server.limits.tool_timeout
+    try:
+        with trio.move_on_after(seconds) as request.scope:
+            if request.cause is not None:  # it was cancelled while another was asked
+                return set()
+            talk = context.make_context(context.method)
+            return set(await accept(request_for(identifier, context, talk), values))
+    except McpError:
+        raise
+    except Exception:
+        logger.exception("Extension %s failed on %s", identifier, context.method)
+        raise McpError(INTERNAL_ERROR, f"Extension {identifier} failed: internal error") from None
+    if request.cause is not None:
+        return set()
+    raise McpError(INTERNAL_ERROR, f"Extension {identifier} did not answer within {seconds:g} s")
+
+
+async def topic_line(listener: Listener, topic: Topic, params: dict[str, Any]) -> bytes | None:
+    """Write the notification that tells of something; `None` if there is nothing to tell."""
+    render = listener.topics.get(topic)
+    if render is None:  # it was unwatched meanwhile
+        return None
+    try:
+        told = await render(topic.value)
+        if told is None:
+            return None
+        method, own = told
+        meta = {**(own.get("_meta") or {}), **params.get("_meta", {})}
+        return notification_line(method, {**own, "_meta": meta} if meta else own)
+    except Exception:  # an extension's mistake must not end the stream for others
+        logger.exception("The notification of %s cannot be sent", topic.key)
+        return None

@@ -59,7 +59,7 @@ async def _tell(
         params["uri"] = change.uri
         await send(notification_line("notifications/resources/updated", params))
     else:
-        from trio_mcp.server.topics import topic_line
+        from trio_mcp.server.extended import topic_line
 
         line = await topic_line(listener, change, params)
         if line is not None:
@@ -108,7 +108,7 @@ def read_filter(context: RequestContext) -> Filter:
     uris = texts_of(_RESOURCES, wanted.get(_RESOURCES, []), most, "URIs")
     found.uris = [uri for uri in uris if find_resource(context, uri) is not None]
     if catalogue.extensions is not None:
-        from trio_mcp.server.topics import read_topics
+        from trio_mcp.server.extended import read_topics
 
         found.topics = read_topics(context, wanted)
     return found
@@ -138,7 +138,7 @@ class Listen(InboundRequest):
             changes = self.context.server.catalogue.changes
             with changes.listen(self.filter.kinds, self.filter.uris) as listener:
                 if self.filter.topics:
-                    from trio_mcp.server.topics import watch_topics
+                    from trio_mcp.server.extended import watch_topics
 
                     topics = await watch_topics(self.context, self.filter.topics, listener, self)
                     self.filter.topics = topics

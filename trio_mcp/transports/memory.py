@@ -181,16 +181,6 @@ class Embedded:
         return None if reply is None else reply_line(id_of_message(message), reply)
 
 
-@asynccontextmanager
-async def embed(registry: Registry, limits: Limits | None = None) -> AsyncIterator[Embedded]:
-    async with catalogue_of(registry).opened(limits) as opened:
-        embedded = Embedded(registry, limits, opened)
-        try:
-            yield embedded
-        finally:
-            await embedded.aclose()
-
-
 @public
 async def handle_message(
     registry: Registry, message: bytes, *, limits: Limits | None = None
@@ -220,5 +210,5 @@ async def handle_message(
     """
     check_trio("handle_message")
     check_registry(registry)
-    async with embed(registry, limits) as embedded:
-        return await embedded.handle(message)
+    async with catalogue_of(registry).opened(limits) as opened:
+        return await Embedded(registry, limits, opened).handle(message)
