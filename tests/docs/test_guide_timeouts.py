@@ -126,7 +126,7 @@ async def test_whose_limit_a_function_has(
         assert told.value.code == -32603
         with pytest.raises(McpError, match=f"^Prompt slow {after}"):
             await client.get_prompt("slow", {"a": "b"}, timeout=100)
-        with pytest.raises(McpError, match=f"^Completion a of slow {after}"):
+        with pytest.raises(McpError, match=f"^Completion of a of slow {after}"):
             await client.complete("a", "b", prompt="slow", timeout=100)
     start = trio.current_time()
     with pytest.raises(trio.TooSlowError):

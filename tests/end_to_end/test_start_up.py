@@ -45,7 +45,6 @@ trio.run(main)
 """
 NOT_FOR_TOOLS = [
     "trio_mcp.registry.asking",
-    "trio_mcp.registry.completers",
     "trio_mcp.registry.completions",
     "trio_mcp.registry.directories",
     "trio_mcp.registry.files",

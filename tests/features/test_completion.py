@@ -427,7 +427,7 @@ async def test_a_completion_goes_with_its_prompt():
         (
             OSError("/secret/path"),
             -32603,
-            f"Completion language of review failed: {INTERNAL}",
+            f"Completion of language of review failed: {INTERNAL}",
         ),
     ],
 )
@@ -458,7 +458,7 @@ async def test_it_has_a_time_limit(revision, limit, expected, autojump_clock):
         code, message = error_of(await complete(client))
         assert (code, message) == (
             -32603,
-            f"Completion language of review timed out after {expected} s",
+            f"Completion of language of review timed out after {expected} s",
         )
         assert trio.current_time() == pytest.approx(expected)
 

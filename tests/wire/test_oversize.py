@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from trio_mcp.wire.errors import INVALID_REQUEST, PARSE_ERROR
 from trio_mcp.wire.framing import Oversized
 from trio_mcp.wire.ids import find_id
-from trio_mcp.wire.oversize import answer_oversized, megabytes
+from trio_mcp.wire.jsonrpc import answer_oversized, megabytes
 
 
 @pytest.mark.requirement("A7")

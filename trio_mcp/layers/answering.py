@@ -79,7 +79,7 @@ def failure(call: Call, error: BaseException, raised: BaseException) -> tuple[st
     if isinstance(error, RefusedArguments):
         return "error", entry.refused(error, exchange.revision, exchange.id)
     if isinstance(error, ToolError):
-        return "error", entry.failed(sendable_text(_words(error) or f"{entry.title} failed"))
+        return "error", entry.failed(sendable_text(_words(error) or f"{entry.label} failed"))
     if type(error) is RuntimeError and error.args in _WRONG_LOOP:
         error.add_note(_WRONG_LOOP[error.args])
     exchange.log_error(_failed(call, raised), error)
@@ -88,7 +88,7 @@ def failure(call: Call, error: BaseException, raised: BaseException) -> tuple[st
 
 def internal_error(entry: Any) -> Answer:
     """Return the answer that tells nothing but that there was an exception."""
-    answer: Answer = entry.failed(f"{entry.title} failed: internal error (see the server's log)")
+    answer: Answer = entry.failed(f"{entry.label} failed: internal error (see the server's log)")
     return answer
 
 

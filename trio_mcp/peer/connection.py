@@ -33,9 +33,17 @@ from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.threads import is_large
 from trio_mcp.wire.answers import Reply, id_of_message, reply_line
 from trio_mcp.wire.framing import Frame, Oversized
-from trio_mcp.wire.jsonrpc import Id, Json, Message, Request, Response, decode
+from trio_mcp.wire.jsonrpc import (
+    Id,
+    Json,
+    Message,
+    Request,
+    Response,
+    answer_oversized,
+    decode,
+    megabytes,
+)
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.oversize import answer_oversized, megabytes
 
 logger = logging.getLogger("trio_mcp")
 

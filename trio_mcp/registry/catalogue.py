@@ -17,7 +17,6 @@ from attrs import evolve, field, frozen
 
 from trio_mcp.background import run_all
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.describing import naming
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.handlers import NO_EXTENSIONS
 from trio_mcp.registry.kinds import LISTED, RefType, Table
@@ -26,6 +25,7 @@ from trio_mcp.registry.options import CacheScope
 from trio_mcp.registry.provider import Provider
 from trio_mcp.registry.states import UsedStates
 from trio_mcp.schema import SchemaError
+from trio_mcp.schema.errors import errors_at
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import METHODS, Method
@@ -33,8 +33,7 @@ from trio_mcp.wire.methods import METHODS, Method
 # Many servers have tools and nothing else, and are started for every client.
 if TYPE_CHECKING:
     from trio_mcp.layers.log_bridge import LogBridge
-    from trio_mcp.registry.completers import Completers
-    from trio_mcp.registry.completions import Completer
+    from trio_mcp.registry.completions import Completer, Completers
     from trio_mcp.registry.extensions import Extension, Extensions
     from trio_mcp.registry.middleware import OpenLifespan
     from trio_mcp.registry.mounting import Mount, View
@@ -105,7 +104,7 @@ class Catalogue(Provider):
         from trio_mcp.registry.extensions import Extensions
 
         kind, known = LISTED[table], self.extensions or Extensions()
-        with naming(f"{kind.label} {item.name!r}"):
+        with errors_at(f"{kind.label} {item.name!r}"):
             kept, meta = known.options(kind.noun, item.name, item.extensions)
         shown = evolve(item.description, meta={**(item.description.meta or {}), **meta} or None)
         return evolve(item, extensions=MappingProxyType(kept), description=shown)
@@ -266,7 +265,7 @@ class Catalogue(Provider):
 
     @cached_property
     def completers(self) -> Completers:
-        from trio_mcp.registry.completers import Completers
+        from trio_mcp.registry.completions import Completers
 
         versions = self.changes.versions
         return Completers(self.prompts, self.resources, self.resource_templates, versions)

@@ -9,15 +9,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Protocol, Self
 
 import trio
 from attrs import frozen
 
 from trio_mcp.public import public
-
-if TYPE_CHECKING:  # few servers have extensions
-    from trio_mcp.registry.topic import Topic
 
 Kind = Literal["tools", "resources", "prompts"]
 KINDS: Final[tuple[Kind, ...]] = ("tools", "resources", "prompts")
@@ -37,6 +34,16 @@ class ResourceUpdated:
     """The contents of a resource have changed."""
 
     uri: str
+
+
+@frozen
+class Topic:
+    """Something that an extension tells of has changed."""
+
+    key: str
+    """What clients ask for it by (`ExtensionSubscription.key`)."""
+    value: str | None
+    """Which of the things that there are under the key."""
 
 
 Change = ListChanged | ResourceUpdated

@@ -14,7 +14,7 @@ from attrs import field, frozen
 from attrs.validators import instance_of, optional
 
 from trio_mcp.public import public
-from trio_mcp.registry.files import is_text, media_type_of
+from trio_mcp.registry.files import UNKNOWN_TYPE, is_text, media_type_of
 from trio_mcp.registry.results import ContentSource
 from trio_mcp.wire.payloads import (
     Annotations,
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 7 * 1024 * 1024
 """What fits, as base64, into the largest message that this library takes by default."""
-
-_UNKNOWN: Final = "application/octet-stream"
 
 
 def _path(path: str | os.PathLike[str] | None) -> Path | None:
@@ -74,7 +72,9 @@ class _Media(ContentSource):
     def __attrs_post_init__(self) -> None:
         if (self.path is None) == (self.data is None):
             raise ValueError(f"{type(self).__name__}(…) takes either a path or data=…")
-        if not self.mime_type.startswith(self._kind) or (self._kind and self.mime_type == _UNKNOWN):
+        if not self.mime_type.startswith(self._kind) or (
+            self._kind and self.mime_type == UNKNOWN_TYPE
+        ):
             what = repr(self.path.name) if self.path is not None else "the data"
             raise ValueError(
                 f"nothing says that {what} is of type {self._kind}…; give {type(self).__name__} a "

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from trio_mcp.registry.checks import check_timeout, icons_of, json_of, scopes_of
 from trio_mcp.registry.handlers import NO_EXTENSIONS
-from trio_mcp.schema import FunctionSchema, SchemaError
-
-
-@contextmanager
-def naming(what: str) -> Iterator[None]:
-    """Have each `SchemaError` of the block begin with what it is about."""
-    try:
-        yield
-    except SchemaError as error:
-        raise SchemaError(f"{what}: {error}") from None
+from trio_mcp.schema import FunctionSchema
 
 
 def check_names(options: Mapping[str, Any], known: Any) -> None:

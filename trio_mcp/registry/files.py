@@ -236,7 +236,7 @@ _COMPRESSED: Final = {
     "gzip": "application/gzip",
     "xz": "application/x-xz",
 }
-_UNKNOWN: Final = "application/octet-stream"
+UNKNOWN_TYPE: Final = "application/octet-stream"
 
 _TEXTUAL: Final = frozenset(
     {
@@ -275,10 +275,10 @@ def media_type_of(path: str) -> str:
     """
     guessed, compression = guess_type(path)
     if compression is not None:
-        return _COMPRESSED.get(compression, _UNKNOWN)
+        return _COMPRESSED.get(compression, UNKNOWN_TYPE)
     if guessed is None and posixpath.basename(path).lower() in _NAMES:
         return "text/plain"
-    return guessed or _UNKNOWN
+    return guessed or UNKNOWN_TYPE
 
 
 def is_text(data: bytes, media_type: str) -> bool:

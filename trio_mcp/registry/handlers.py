@@ -69,7 +69,7 @@ class Handler:
     origin: MountInfo | None = None
     """Where it comes from; `None` for what was registered in the registry itself."""
     label: str = field(init=False)
-    """What it is, for the log and for its tasks."""
+    """What it is, for its callers, the log and its tasks: `Tool add`."""
     is_async: bool = field(init=False)
     gets_context: bool = field(init=False)
     """Whether anything gets a context, and so may say something before the result."""
@@ -83,7 +83,7 @@ class Handler:
     def __attrs_post_init__(self) -> None:
         # Worked out once, so that calls only look it up.
         keep = partial(object.__setattr__, self)
-        keep("label", f"{self._noun} {self.name}")
+        keep("label", self._label())
         keep("is_async", is_async(self.function))
         inside = self.origin is not None and self.origin.item.gets_context
         own = self.context_parameter is not None or bool(self.middleware)
@@ -92,11 +92,10 @@ class Handler:
             keep(name, value)
 
     def __repr__(self) -> str:
-        return f"<{self.title}: {' > '.join(self.layers)}>"
+        return f"<{self.label}: {' > '.join(self.layers)}>"
 
-    @property
-    def _noun(self) -> str:
-        return self.kind.capitalize()
+    def _label(self) -> str:
+        return f"{self.kind.capitalize()} {self.name}"
 
     def renamed_fields(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what it has where it is mounted under another name, or raise `SchemaError`."""
@@ -121,11 +120,6 @@ class Handler:
 
         check_handed_on(shown, McpCall)
         return call.with_arguments(dict(shown.arguments), lambda: shown.context)
-
-    @property
-    def title(self) -> str:
-        """What it is, for its callers: `Tool add`."""
-        return f"{self.kind.capitalize()} {self.name}"
 
     def to_result(self, value: Any, name: str, revision: Revision) -> dict[str, Json]:
         """Return the members of the result of a call by a name, or raise `InvalidResult`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Any, Final, Literal, cast
 
 from attrs import field, frozen
 
@@ -22,14 +22,6 @@ Offered = Literal["tool", "resource", "resource template", "prompt"]
 """What extensions may have options for."""
 
 
-class Tables(Protocol):
-    """What entries are looked up in (a `Provider`)."""
-
-    def table(self, table: Table, /) -> Mapping[str, Any]: ...
-
-    def find_resource(self, uri: str, /) -> tuple[Any, dict[str, Any]] | None: ...
-
-
 Params = Mapping[str, Json]
 
 
@@ -41,8 +33,8 @@ class EntryKind:
     """Such as `tool`."""
     call: Method
     """Asks for one of them."""
-    find: Callable[[Tables, Params], Any]
-    """Return the entry that the parameters of such a request name; `None` if there is none."""
+    find: Callable[[Any, Params], Any]
+    """Return the entry of a `Provider` that the parameters of such a request name, or `None`."""
     params: Callable[..., dict[str, Json]]
     """Return such parameters, for a description, the context of a call and its arguments."""
     usual: Params = field(factory=dict)
@@ -97,28 +89,28 @@ def _imported(path: str) -> Any:
     return getattr(import_module(f"trio_mcp.{module}"), name)
 
 
-def _named(table: Table) -> Callable[[Tables, Params], Any]:
-    def find(tables: Tables, params: Params) -> Any:
+def _named(table: Table) -> Callable[[Any, Params], Any]:
+    def find(provider: Any, params: Params) -> Any:
         name = params.get("name")
-        return tables.table(table).get(name) if isinstance(name, str) else None
+        return provider.table(table).get(name) if isinstance(name, str) else None
 
     return find
 
 
-def _read(tables: Tables, params: Params) -> Any:
+def _read(provider: Any, params: Params) -> Any:
     uri = params.get("uri")
-    found = tables.find_resource(uri) if isinstance(uri, str) else None
+    found = provider.find_resource(uri) if isinstance(uri, str) else None
     return None if found is None else found[0]
 
 
-def _completed(tables: Tables, params: Params) -> Any:
+def _completed(provider: Any, params: Params) -> Any:
     """Return what has the argument that is completed."""
     match params.get("ref"):
         case {"type": "ref/prompt", "name": str()}:
-            return PROMPT.find(tables, params["ref"])
+            return PROMPT.find(provider, params["ref"])
         case {"type": "ref/resource", "uri": str(uri)}:
-            template = tables.table("resource_templates").get(uri)
-            return RESOURCE.find(tables, params["ref"]) if template is None else template
+            template = provider.table("resource_templates").get(uri)
+            return RESOURCE.find(provider, params["ref"]) if template is None else template
     return None
 
 

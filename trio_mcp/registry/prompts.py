@@ -11,11 +11,12 @@ from attrs import frozen
 from trio_mcp.layers.binding import UncheckedArguments
 from trio_mcp.registry.checks import check_payload
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.describing import check_names, handler_fields, naming, shown_fields
+from trio_mcp.registry.describing import check_names, handler_fields, shown_fields
 from trio_mcp.registry.handlers import Handler, Keywords, TextArguments, Texts
 from trio_mcp.registry.invalid import checked_wire, invalid_result
 from trio_mcp.registry.options import PromptOptions
 from trio_mcp.schema import ArgumentError, Problem, check_function, describe_function, name_of
+from trio_mcp.schema.errors import errors_at
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.offers import GetPromptResult, PromptArgument, PromptDescription, PromptMessage
@@ -62,7 +63,7 @@ def make_prompt(function: Callable[..., Any], **options: Unpack[PromptOptions]) 
     check_names(options, PromptOptions)
     check_function(function)
     name = options.get("name") or name_of(function)
-    with naming(f"Prompt {name!r:.200}"):
+    with errors_at(f"Prompt {name!r:.200}"):
         described = describe_function(function, context_type=Context, describe_result=False)
         handler = handler_fields(function, described, options)
         shown = shown_fields(described, options)

@@ -15,12 +15,13 @@ from trio_mcp.registry.checks import (
     check_payload,
 )
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.describing import check_names, handler_fields, naming, shown_fields
+from trio_mcp.registry.describing import check_names, handler_fields, shown_fields
 from trio_mcp.registry.handlers import Handler, TextArguments, Texts
 from trio_mcp.registry.invalid import checked_wire, invalid_result
 from trio_mcp.registry.options import CacheScope, ResourceOptions
 from trio_mcp.registry.uri_template import LONGEST_URI, UriTemplate, read_uri
 from trio_mcp.schema import FunctionSchema, SchemaError, describe_function, unstructure
+from trio_mcp.schema.errors import errors_at
 from trio_mcp.schema.sentences import shorten
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.jsonrpc import Json, encode
@@ -86,7 +87,7 @@ class ResourceTemplate(_Readable):
     def renamed_fields(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         if not self.template.variables:  # it matches no URI
             return fields
-        with naming(f"Resource template {fields['name']!r:.200}"):
+        with errors_at(f"Resource template {fields['name']!r:.200}"):
             return {**fields, "template": UriTemplate.parse(fields["name"])}
 
 
@@ -107,7 +108,7 @@ def make_resource(
         "cache_ttl": options.get("cache_ttl", 0.0),
         "cache_scope": options.get("cache_scope", "private"),
     }
-    with naming(f"Resource {shorten(uri)}"):
+    with errors_at(f"Resource {shorten(uri)}"):
         template, size = _template_of(uri), options.get("size")
         check_caching(**caching)
         if template is not None and size is not None:

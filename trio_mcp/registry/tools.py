@@ -25,7 +25,7 @@ from trio_mcp.registry.checks import (
     json_of,
 )
 from trio_mcp.registry.context import Context
-from trio_mcp.registry.describing import check_names, handler_fields, naming, shown_fields
+from trio_mcp.registry.describing import check_names, handler_fields, shown_fields
 from trio_mcp.registry.handlers import Keywords, Refusal
 from trio_mcp.registry.options import ToolOptions
 from trio_mcp.registry.results import ContentSource, ReturnsContent
@@ -38,6 +38,7 @@ from trio_mcp.schema import (
     compile_validator,
     describe_function,
 )
+from trio_mcp.schema.errors import errors_at
 from trio_mcp.threads import is_large
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
@@ -145,7 +146,7 @@ def make_tool(
     check_function(function)
     given = options.get("name")
     name = checked_name(str(getattr(function, "__name__", "")) if given is None else given)
-    with naming(f"Tool {name!r}"):
+    with errors_at(f"Tool {name!r}"):
         parameters, most = options.get("parameters"), options.get("max_concurrent")
         check_bound("max_concurrent", most)
         _check_parameters(parameters)

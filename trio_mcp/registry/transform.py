@@ -14,10 +14,10 @@ from attrs import evolve, field, frozen
 
 from trio_mcp.public import public
 from trio_mcp.registry.checks import annotations_of, check_json, check_payload, is_text, json_of
-from trio_mcp.registry.describing import naming
 from trio_mcp.registry.handlers import Keywords
 from trio_mcp.registry.tools import Tool, checked_name
 from trio_mcp.schema import ArgumentError, Problem, SchemaError, compile_validator
+from trio_mcp.schema.errors import errors_at
 from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import Annotations, ToolAnnotations
@@ -126,7 +126,7 @@ class Transform:
 
     def check(self, what: str, kind: str) -> None:
         """Raise `SchemaError` if it can be seen that it does not apply to an entry of a kind."""
-        with naming(what):
+        with errors_at(what):
             if kind == "tool" and self.name is not None:
                 checked_name(self.name)
             if not isinstance(self.arguments, Mapping):
@@ -171,7 +171,7 @@ def transformed(item: Any, transform: Transform) -> Any:
 
 
 def _transformed_tool(tool: Tool, transform: Transform) -> Tool:
-    with naming(f"Tool {tool.name!r:.200}"):
+    with errors_at(f"Tool {tool.name!r:.200}"):
         shown = transform.shown(tool.description, renamed=False)
         if not transform.arguments:
             return evolve(tool, description=shown)

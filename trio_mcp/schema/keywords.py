@@ -109,37 +109,39 @@ def check_size(schema: Mapping[str, Any]) -> None:
     """Check that a schema is JSON and within its bounds, and no more than that."""
     if not isinstance(schema, Mapping):
         raise SchemaError(f"a schema is a JSON object, not a {type(schema).__name__}")
-    _check_json(schema)
+    _check_bounds(schema, _json_within, _MOST_VALUES, _DEEPEST_VALUE, "values")
+    _check_bounds(schema, _schemas_within, _MOST_SUBSCHEMAS, _DEEPEST_SUBSCHEMA, "subschemas")
+
+
+def _check_bounds(
+    schema: Any, within: Callable[[Any], Iterable[Any]], limit: int, deepest: int, what: str
+) -> None:
     count = 0
-    waiting: list[tuple[Any, int]] = [(schema, 0)]
-    while waiting:
-        each, depth = waiting.pop()
-        count += 1
-        if count > _MOST_SUBSCHEMAS:
-            raise SchemaError(f"the schema holds more than {_MOST_SUBSCHEMAS} subschemas")
-        if depth > _DEEPEST_SUBSCHEMA:
-            raise SchemaError(f"the schema is nested more than {_DEEPEST_SUBSCHEMA} levels deep")
-        waiting.extend((part, depth + 1) for _, part in parts_of(each))
-
-
-def _check_json(schema: Any) -> None:
-    values = 0
     waiting = [(schema, 0)]
     while waiting:
-        value, level = waiting.pop()
-        values += 1
-        if values > _MOST_VALUES:
-            raise SchemaError(f"the schema holds more than {_MOST_VALUES} values")
-        if level > _DEEPEST_VALUE:
-            raise SchemaError(f"the schema is nested more than {_DEEPEST_VALUE} levels deep")
-        if isinstance(value, _OBJECT):
-            for key, each in value.items():
-                if not isinstance(key, str):
-                    raise SchemaError(f"the schema has the key {shorten(key)}, which is no string")
-                waiting.append((each, level + 1))
-        elif isinstance(value, list):
-            waiting.extend((item, level + 1) for item in value)
-        elif not isinstance(value, _SCALAR):
-            raise SchemaError(
-                f"the schema holds a {type(value).__name__} ({shorten(value)}), which JSON has not"
-            )
+        each, level = waiting.pop()
+        count += 1
+        if count > limit:
+            raise SchemaError(f"the schema holds more than {limit} {what}")
+        if level > deepest:
+            raise SchemaError(f"the schema is nested more than {deepest} levels deep")
+        waiting.extend((part, level + 1) for part in within(each))
+
+
+def _schemas_within(schema: Any) -> Iterator[Any]:
+    return (part for _, part in parts_of(schema))
+
+
+def _json_within(value: Any) -> Iterable[Any]:
+    if isinstance(value, _OBJECT):
+        for key in value:
+            if not isinstance(key, str):
+                raise SchemaError(f"the schema has the key {shorten(key)}, which is no string")
+        return value.values()
+    if isinstance(value, list):
+        return value
+    if not isinstance(value, _SCALAR):
+        raise SchemaError(
+            f"the schema holds a {type(value).__name__} ({shorten(value)}), which JSON has not"
+        )
+    return ()

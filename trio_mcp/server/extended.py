@@ -11,11 +11,10 @@ from attrs import frozen
 
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.peer.outbound import notification_line
-from trio_mcp.registry.changes import Listener, Render
+from trio_mcp.registry.changes import Listener, Render, Topic
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.extension import Accept, ExtensionRequest
 from trio_mcp.registry.extensions import Added
-from trio_mcp.registry.topic import Topic
 from trio_mcp.server.request import RequestContext, check_subscriptions, invalid, texts_of
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.extensions import declared_settings, missing

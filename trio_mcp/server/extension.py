@@ -13,6 +13,7 @@ import trio
 from trio_mcp.background import background_nursery
 from trio_mcp.public import public_in
 from trio_mcp.registry import Registry, catalogue_of
+from trio_mcp.registry.changes import Topic
 from trio_mcp.registry.extension import (
     ExtensionMethod,
     ExtensionRequest,
@@ -20,7 +21,6 @@ from trio_mcp.registry.extension import (
 )
 from trio_mcp.registry.kinds import Offered
 from trio_mcp.registry.lifespan import Opened, opened
-from trio_mcp.registry.topic import Topic
 from trio_mcp.server.background import CallChannel, answer_in_background
 from trio_mcp.server.server import Server
 from trio_mcp.wire.jsonrpc import Json

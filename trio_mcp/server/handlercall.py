@@ -76,7 +76,7 @@ class HandlerCall(InboundRequest):
             question = Result(conversation.input_required())
         except (ValueError, TypeError) as error:  # more answers than a state can hold
             logger.error("%s: %s", self.label, error, extra=self._fields())
-            text = f"{self.entry.title} failed: too much was asked"
+            text = f"{self.entry.label} failed: too much was asked"
             return self.ended("error", self.entry.failed(text))
         return self.ended("input required", question)
 
@@ -90,7 +90,7 @@ class HandlerCall(InboundRequest):
         self.outcome = "timeout" if self.cause is None else "cancelled"
         self._log()
         if self.cause is None:
-            text = f"{self.entry.title} timed out after {self.timeout:g} s"
+            text = f"{self.entry.label} timed out after {self.timeout:g} s"
             return self.context.completed(self.entry.failed(text))
         return CANCELLED if self.cause is Cause.SHUTDOWN else None
 

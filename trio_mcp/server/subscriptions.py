@@ -33,7 +33,7 @@ from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.revisions import META_SUBSCRIPTION
 
 if TYPE_CHECKING:  # few servers have extensions
-    from trio_mcp.registry.topic import Topic
+    from trio_mcp.registry.changes import Topic
 
 _FILTERS: Final[dict[str, Kind]] = {f"{kind}ListChanged": kind for kind in KINDS}
 _RESOURCES: Final = "resourceSubscriptions"

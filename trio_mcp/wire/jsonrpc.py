@@ -28,7 +28,8 @@ from trio_mcp.wire.errors import (
     McpError,
 )
 from trio_mcp.wire.exact import LongIntegers, RepeatedKey, exact
-from trio_mcp.wire.ids import id_of_heavy, id_of_unreadable
+from trio_mcp.wire.framing import Oversized
+from trio_mcp.wire.ids import find_id, id_of_heavy, id_of_unreadable
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.weight import is_heavier
 
@@ -234,8 +235,24 @@ def json_type(value: Json) -> str:
 # -- what cannot be served --------------------------------------------------------------------
 
 _SPACE: Final = b" \t\r\n"
+_MIB: Final = 1024 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
 _MOST_OF_A_KEY: Final = 100
+
+
+def answer_oversized(line: Oversized) -> Malformed:
+    """Make the error for a line that is too long, with the request's id where it shows."""
+    id = find_id(line.head)
+    limit = f"{line.limit / _MIB:g}MB"
+    if id is None:
+        return Malformed(UNKNOWN_ID, McpError(PARSE_ERROR, f"Request exceeds {limit} limit"))
+    data = {"maxBytes": line.limit}
+    return Malformed(id, McpError(INVALID_REQUEST, "Request too large", data))
+
+
+def megabytes(size: int) -> str:
+    """Write a size in bytes as megabytes, for the log."""
+    return f"{round(size / _MIB, 1):g}MB"
 
 
 def _unread(line: bytes, error: ValueError, max_batch: int, max_values: int) -> Message | None:
