@@ -77,12 +77,12 @@ class Buckets(Generic[K, B]):
         self._buckets.move_to_end(key)
         return bucket
 
+    async def fill(self, key: K) -> None:
+        """Have what other processes leave of a rate here, if there are any."""
+
 
 class TokenBuckets(Buckets[Hashable, TokenBucket]):
     """A `TokenBucket` for each key, in this process."""
 
     def __init__(self, rate: float, burst: float, limit: int) -> None:
         super().__init__(lambda _: TokenBucket(rate, burst), limit)
-
-    async def fill(self, key: Hashable) -> None:
-        """Do nothing: no other process takes tokens from these buckets."""

@@ -19,12 +19,13 @@ from trio_mcp.registry.states import UsedStates
 from trio_mcp.server.session import Session
 from trio_mcp.transports.http.events import EventStore
 from trio_mcp.transports.http.request import Header, HttpRequest, no_session, no_stream
-from trio_mcp.wire.bucket import TokenBucket, TokenBuckets
+from trio_mcp.wire.bucket import TokenBuckets
 from trio_mcp.wire.jsonrpc import Id
 
 if TYPE_CHECKING:  # few servers check tokens
     from trio_mcp.auth.server.authenticator import Shared
     from trio_mcp.auth.server.resource import ResourceServer
+    from trio_mcp.store.rates import SharedBuckets
 
 STANDALONE: Final = "0"
 """How the name of a session's stream ends that belongs to no request."""
@@ -148,15 +149,6 @@ class SessionSharing:
         """Wait until all events up to now can be read at other instances."""
 
 
-class Buckets(Protocol):
-    """A bucket of tokens for each client."""
-
-    async def fill(self, client: str) -> None:
-        """Have what other instances leave of a client's rate here, before it is looked at."""
-
-    def of(self, client: str) -> TokenBucket: ...
-
-
 class Sharing:
     """What one instance of a server shares with others."""
 
@@ -173,7 +165,9 @@ class Sharing:
             StoreError: They cannot be joined.
         """
 
-    def buckets(self, name: str, rate: float, burst: int, max_clients: int) -> Buckets:
+    def buckets(
+        self, name: str, rate: float, burst: int, max_clients: int
+    ) -> TokenBuckets | SharedBuckets:
         return TokenBuckets(rate, burst, max_clients)
 
     def token_records(self, auth: ResourceServer) -> Shared:
