@@ -46,6 +46,7 @@ from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.revisions import (
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,
+    META_HOPS,
     META_LOG_LEVEL,
     META_VERSION,
     MODERN,
@@ -62,6 +63,8 @@ _MODERN_ONLY: Final = frozenset({META_CLIENT_CAPABILITIES, META_CLIENT_INFO, MET
 _TELLING: Final = frozenset({"progressToken", META_LOG_LEVEL})
 """Fields by which a caller wants to hear of a call before its result."""
 _MOST_ROUNDS: Final = 10
+_MOST_HOPS: Final = 16
+"""So many servers pass a request on, one after the other: two may be mounted in each other."""
 
 Params = dict[str, Json]
 
@@ -134,10 +137,11 @@ class Upstream:
         declared = meta[META_CLIENT_CAPABILITIES]
         if "extensions" in declared:
             return None
-        if params["name"] != name or params.get("arguments") is not arguments:
-            params = {**params, "name": name, "arguments": arguments}
-        if meta.get(META_VERSION) != revision:
-            params = {**params, "_meta": {**meta, META_VERSION: revision}}
+        hops = _hops(meta)
+        if hops >= _MOST_HOPS:
+            return None
+        sent = {**meta, META_VERSION: revision, META_HOPS: hops + 1}
+        params = {**params, "name": name, "arguments": arguments, "_meta": sent}
         return self._passed_on(client, params)
 
     async def _passed_on(self, client: Client, params: Params) -> Params:
@@ -252,7 +256,7 @@ class Upstream:
             await self._have_logged(client, context.log_level)
         meta = context.meta or {}
         sent = self._meta_for(client, meta, context)
-        params = {**params, "_meta": sent} if sent else _without_meta(params)
+        params = {**params, "_meta": sent}
         call = OpenCall(_owner_of(context, relay), relay, ask)
         calls.calls[call] = None
         try:
@@ -289,11 +293,20 @@ class Upstream:
             raise
 
     def _meta_for(self, client: Client, meta: Params, context: Context) -> Params:
-        """Return the part of a request's `_meta` that is for the server."""
+        """Return the part of a request's `_meta` that is for the server, and count the hop.
+
+        Raises:
+            McpError: It has been passed on too often.
+        """
+        hops = _hops(meta)
+        if hops >= _MOST_HOPS:
+            why = f"The request was passed on {hops} times: servers may be mounted in each other"
+            raise McpError(INTERNAL_ERROR, why)
+        left_out = _BETWEEN | _MODERN_ONLY if client.era == "legacy" else _BETWEEN
+        kept = {key: value for key, value in meta.items() if key not in left_out}
+        kept[META_HOPS] = hops + 1
         if client.era == "legacy":
-            left_out = _BETWEEN | _MODERN_ONLY
-            return {key: value for key, value in meta.items() if key not in left_out}
-        kept = {key: value for key, value in meta.items() if key not in _BETWEEN}
+            return kept
         if META_CLIENT_CAPABILITIES in kept:
             declared = kept[META_CLIENT_CAPABILITIES]
             kept[META_CLIENT_CAPABILITIES] = self._passed_capabilities(client, declared)
@@ -334,6 +347,12 @@ def open_for_caller(open_: Callable[..., Any], calls: OpenCalls, key: CallerKey)
     return open_(handlers=ProxiedHandlers(declared=declared, calls=calls), on_log=calls.on_log)
 
 
+def _hops(meta: Params) -> int:
+    """Return how many servers have passed a request on."""
+    hops = meta.get(META_HOPS)
+    return hops if type(hops) is int and hops > 0 else 0
+
+
 def _askable(context: Context) -> Params:
     """Return the capabilities of a caller that let it be asked."""
     declared = context.capabilities
@@ -344,10 +363,6 @@ def _owner_of(context: Context, relay: Relay) -> Hashable:
     """Identify the caller; where each request is one by itself, the request."""
     id = context.connection_id
     return relay if id is None else (id, context.principal)
-
-
-def _without_meta(params: Params) -> Params:
-    return {key: value for key, value in params.items() if key != "_meta"}
 
 
 async def _answers(asked: Json, context: Context) -> Params:

@@ -106,5 +106,7 @@ META_SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 META_LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 META_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
+META_HOPS: Final = "trio-mcp/hops"
+"""The key of a request's `_meta` under which it says how many servers have passed it on."""
 META_TIMEOUT: Final = "trio-mcp/timeout"
 """The key of a tool's `_meta` under which our servers publish its time limit, in seconds."""
