@@ -13,7 +13,6 @@ from tests.cli.support import COMMAND, SHOP, CommandLine
 from tests.support.processes import ROOT, running
 from trio_mcp.cli.app import make_app
 from trio_mcp.cli.failures import FAILED, INTERRUPTED, Failure, Interrupted, Usage, report
-from trio_mcp.cli.screen import harmless
 from trio_mcp.cli.target import join_command, parse_target
 
 COMMANDS = [
@@ -184,11 +183,6 @@ def test_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse_target("local:registry").registry == "local:registry"
     assert parse_target("json").registry == "json"
     assert parse_target("local.py").process is not None
-
-
-def test_text_of_a_server_is_harmless() -> None:
-    assert harmless("a\x00\x1b[2J\x7f\x9b\tb\n\u00e9") == "a␀␛[2J␡\ufffd\tb\n\u00e9"
-    assert harmless("a\u202etxt\u2066\u200f") == "a\ufffdtxt\ufffd\u200f", "it turns nothing"
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ GROUND = (
     ["backoff"],
     ["checks"],
     ["extras"],
+    ["loggers"],
     ["threads"],
 )
 """Modules that any room may import."""

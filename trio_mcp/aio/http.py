@@ -8,7 +8,6 @@ stream, cross one by one, and each is waited for, so that a slow client slows do
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -23,13 +22,14 @@ from trio_mcp.aio.inloop import call_asyncio
 from trio_mcp.aio.portal import Portal
 from trio_mcp.aio.run import resolve
 from trio_mcp.aio.wrappers import same_arguments
+from trio_mcp.loggers import logger_of
 from trio_mcp.transports.http.app import HttpApp as TrioHttpApp
 from trio_mcp.transports.http.app import http_app as trio_http_app
 from trio_mcp.transports.http.server.asgi import Message, Receive, Scope, Send
 from trio_mcp.transports.http.server.peers import CANCELS
 from trio_mcp.wire.limits import Limits
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _QUICK: Final = 0.05
 """Seconds after which a request is watched for a client that leaves. Most are over by then."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import copy_context
@@ -14,9 +13,10 @@ import outcome
 import trio
 
 from trio_mcp.aio.run import TrioRun
+from trio_mcp.loggers import logger_of
 
 T = TypeVar("T")
-logger = logging.getLogger("trio_mcp.aio")
+logger = logger_of("trio_mcp.aio")
 
 _KEPT: Final = 1000
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import logging
 import os
 import sys
 import threading
@@ -34,7 +33,9 @@ from weakref import finalize, ref
 
 import trio
 
-logger = logging.getLogger("trio_mcp.aio")
+from trio_mcp.loggers import logger_of
+
+logger = logger_of("trio_mcp.aio")
 
 _NEVER: Final = 10.0**9
 """Seconds after which no loop runs any more."""

@@ -2,11 +2,14 @@
 
 import logging
 import sys
-from typing import Final, Literal
+from textwrap import indent
+from typing import Any, Final, Literal
 
 import orjson
 from attrs import frozen
 from cyclopts import Parameter
+
+from trio_mcp.loggers import harmless
 
 _FIELDS: Final = (
     *("tool", "resource", "prompt", "completion"),
@@ -30,6 +33,13 @@ class JsonFormatter(logging.Formatter):
         return orjson.dumps(entry, default=str).decode()
 
 
+class TextFormatter(logging.Formatter):
+    """Formats a record as text, in which a traceback is indented: no message in it looks as one."""
+
+    def formatException(self, ei: Any) -> str:
+        return indent(harmless(super().formatException(ei), lines=True), "  ")
+
+
 @Parameter(name="*")
 @frozen(kw_only=True)
 class LogOptions:
@@ -42,6 +52,6 @@ class LogOptions:
 
     def configure(self) -> None:
         handler = logging.StreamHandler(sys.stderr)
-        text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        text = TextFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
         handler.setFormatter(JsonFormatter() if self.log_format == "json" else text)
         logging.basicConfig(level=self.log_level.upper(), handlers=[handler])

@@ -14,7 +14,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from trio_mcp.cli.screen import Screen, harmless
+from trio_mcp.cli.screen import Screen
+from trio_mcp.loggers import harmless
 
 
 class ProgressBar:
@@ -37,7 +38,7 @@ class ProgressBar:
             return
         if self._task is None:
             self._task = self._bar.add_task("", total=total)
-        words = {} if message is None else {"description": harmless(message).replace("\n", " ")}
+        words = {} if message is None else {"description": harmless(message)}
         self._bar.update(self._task, completed=progress, total=total, **words)  # type: ignore[arg-type]
         self._bar.start()
 

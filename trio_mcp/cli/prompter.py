@@ -17,7 +17,8 @@ import trio
 
 from trio_mcp.background import background_task
 from trio_mcp.cli.failures import require
-from trio_mcp.cli.screen import Screen, harmless
+from trio_mcp.cli.screen import Screen
+from trio_mcp.loggers import harmless
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

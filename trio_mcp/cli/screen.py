@@ -21,19 +21,13 @@ from rich.json import JSON
 from rich.table import Table
 from rich.text import Text
 
+from trio_mcp.loggers import harmless
 from trio_mcp.wire.jsonrpc import Json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _ENDLESS: Final = 1_000_000
-_VISIBLE: Final = {
-    **{code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"},
-    0x7F: 0x2421,
-    **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
-    **dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD),
-}
-"""Symbols for control characters, including those that reverse text."""
 _LONGEST_CELL: Final = 10_000
 """Characters of a cell that a terminal shows: wrapping 3 MB takes 15 s."""
 
@@ -48,11 +42,6 @@ _LEVEL_STYLES: Final[Mapping[str, str]] = {
     "alert": "bold red",
     "emergency": "bold red",
 }
-
-
-def harmless(text: str) -> str:
-    """Replace control characters by symbols, except newlines and tabs."""
-    return text.translate(_VISIBLE)
 
 
 def to_json(value: Json) -> str:
@@ -112,7 +101,7 @@ class Screen:
         if not self.err.is_terminal:
             yield
             return
-        with self.err.status(Text(harmless(doing).replace("\n", " "), style="dim")):
+        with self.err.status(Text(harmless(doing), style="dim")):
             yield
 
     def table(
@@ -136,7 +125,7 @@ class Screen:
             padding=(0, 2 if plain else 1, 0, 0),
         )
         limit = None if plain else _LONGEST_CELL
-        first = max(cell_len(harmless(row[0][:limit])) for row in [headers, *rows])
+        first = max(cell_len(harmless(row[0][:limit], lines=True)) for row in [headers, *rows])
         for index, header in enumerate(headers):
             # Names and URIs are for copying: they are cut only where they would leave no room.
             width = min(first, self.out.width * 2 // 3) if index == 0 else None
@@ -144,7 +133,7 @@ class Screen:
             table.add_column(header, style=style, overflow="fold", width=width)
         for row in rows:
             cells = (" ".join(cell.split()) if plain else cell for cell in row)
-            table.add_row(*(Text(harmless(cell[:limit])) for cell in cells))
+            table.add_row(*(Text(harmless(cell[:limit], lines=True)) for cell in cells))
         if plain:
             with self.out.capture() as captured:
                 self.out.print(table)
@@ -160,7 +149,7 @@ class Screen:
 
 
 def _write(console: Console, text: str, styled: Callable[[str], RenderableType]) -> None:
-    plain = harmless(text)
+    plain = harmless(text, lines=True)
     if len(plain) > _LONGEST_STYLED:
         console.file.write(f"{plain}\n")
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,6 +13,7 @@ import trio
 from trio_mcp.cli.failures import Failure, Usage, require
 from trio_mcp.cli.http_options import HttpServerOptions, address
 from trio_mcp.cli.options import secret_from
+from trio_mcp.loggers import logger_of
 from trio_mcp.registry import Registry
 from trio_mcp.store.errors import StoreError
 from trio_mcp.wire.limits import Limits
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from trio_mcp import HttpPolicy
     from trio_mcp.auth import ResourceServer
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _OPTIONS: Final = {
     "allowed_hosts": "--allow-host",

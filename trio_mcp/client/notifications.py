@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from trio_mcp.client.cache import ConnectionCache
 from trio_mcp.client.changes import Subscriptions
+from trio_mcp.loggers import logger_of
 from trio_mcp.transports.observe import Broadcast
 from trio_mcp.wire.jsonrpc import Json, Notification
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 
-logger = logging.getLogger("trio_mcp.client")
+logger = logger_of("trio_mcp.client")
 
 ProgressCallback = Callable[[float, float | None, str | None], object]
 """Called with the progress so far, the total if it is known, and a message if there is one.

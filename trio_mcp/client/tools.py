@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -13,6 +12,7 @@ import trio
 from attrs import Factory, define, field
 
 from trio_mcp.errors import InvalidArguments, ToolDisabled, UnknownTool
+from trio_mcp.loggers import logger_of
 from trio_mcp.public import public
 from trio_mcp.schema import SchemaError, Validator, compile_validator
 from trio_mcp.threads import in_thread, offload
@@ -25,7 +25,7 @@ from trio_mcp.wire.revisions import META_TIMEOUT
 if TYPE_CHECKING:
     from trio_mcp.registry.middleware import McpRequest
 
-logger = logging.getLogger("trio_mcp.client")
+logger = logger_of("trio_mcp.client")
 
 ToolNames = Mapping[str, str] | Callable[[str], str]
 

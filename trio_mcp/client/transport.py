@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar, Protocol
@@ -11,6 +10,7 @@ from attrs import define, field
 
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.notifications import Notifications, RawLines
+from trio_mcp.loggers import logger_of
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.peer.time_limits import TimeLimit
@@ -25,7 +25,7 @@ from trio_mcp.wire.jsonrpc import (
     Response,
 )
 
-logger = logging.getLogger("trio_mcp.client")
+logger = logger_of("trio_mcp.client")
 
 Params = dict[str, Json]
 

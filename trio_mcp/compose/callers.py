@@ -8,7 +8,6 @@ that is a command, this is a process of its own, so there is a bound to how many
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -22,9 +21,10 @@ from trio_mcp.client.connect import ClientConnection
 from trio_mcp.client.state import Disconnected
 from trio_mcp.compose.calls import OpenCalls
 from trio_mcp.errors import ClientError, ServerUnavailable
+from trio_mcp.loggers import logger_of
 from trio_mcp.wire.errors import McpError
 
-logger = logging.getLogger("trio_mcp.compose")
+logger = logger_of("trio_mcp.compose")
 
 CallerKey = tuple[str | None, str | None, bytes]
 """Whose a connection is: the caller's own connection, its principal, and, as JSON, what it can be

@@ -6,7 +6,6 @@ are of one caller, it is that one who is meant. If not, that is not known, and n
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final
 
@@ -14,11 +13,12 @@ from attrs import define, frozen
 
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.compose.relay import Relay
+from trio_mcp.loggers import logger_of
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.payloads import LoggingLevel
 
-logger = logging.getLogger("trio_mcp.compose")
+logger = logger_of("trio_mcp.compose")
 
 Ask = Callable[[str, dict[str, Json]], Awaitable[Json]]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -10,10 +9,11 @@ import trio
 
 from trio_mcp.client.client import Client
 from trio_mcp.errors import ClientError, ProtocolError, ResponseTooLarge
+from trio_mcp.loggers import logger_of
 from trio_mcp.registry.changes import KINDS, Change, Kind, ListChanged
 from trio_mcp.wire.errors import McpError
 
-logger = logging.getLogger("trio_mcp.compose")
+logger = logger_of("trio_mcp.compose")
 
 _SHORTEST: Final = 0.05
 _LONGEST: Final = 30.0

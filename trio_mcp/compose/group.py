@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -28,6 +27,7 @@ from trio_mcp.compose.following import follow_lists
 from trio_mcp.compose.names import UniqueNames
 from trio_mcp.compose.supervised import WAIT, Backoff, SupervisedConnection
 from trio_mcp.errors import ClientError, UnknownTool
+from trio_mcp.loggers import logger_of
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Change, Kind, ListChanged
 from trio_mcp.registry.entrances import check_trio
@@ -45,7 +45,7 @@ from trio_mcp.wire.offers import (
 )
 from trio_mcp.wire.payloads import LoggingLevel, ResourceDescription
 
-logger = logging.getLogger("trio_mcp.compose")
+logger = logger_of("trio_mcp.compose")
 
 T = TypeVar("T")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -10,11 +9,12 @@ from typing import Final
 
 import trio
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.registry import Context
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import LoggingLevel
 
-logger = logging.getLogger("trio_mcp.compose")
+logger = logger_of("trio_mcp.compose")
 
 _MOST: Final = 256
 """Messages that wait for a caller who does not read; then the oldest ones go."""

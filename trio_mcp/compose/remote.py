@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -26,6 +25,7 @@ from trio_mcp.compose.suspended import SuspendedCalls
 from trio_mcp.compose.tasks import KnowsTasks, PassedTasks
 from trio_mcp.compose.upstream import Upstream, open_for_caller
 from trio_mcp.errors import ClientError
+from trio_mcp.loggers import logger_of
 from trio_mcp.public import public
 from trio_mcp.registry import Context
 from trio_mcp.registry.changes import Kind, ResourceUpdated
@@ -54,7 +54,7 @@ from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import LoggingLevel, ResourceDescription
 from trio_mcp.wire.revisions import Era
 
-logger = logging.getLogger("trio_mcp.compose")
+logger = logger_of("trio_mcp.compose")
 
 _LONGEST_NAME: Final = 1000
 """Characters of a name or a URI; what has a longer one is left out."""

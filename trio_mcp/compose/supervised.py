@@ -6,7 +6,6 @@ only borrow the client that is open just now.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -30,11 +29,12 @@ from trio_mcp.errors import (
     ServerUnavailable,
     SessionExpired,
 )
+from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
 from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.errors import McpError
 
-logger = logging.getLogger("trio_mcp.compose")
+logger = logger_of("trio_mcp.compose")
 
 WAIT: Final = 1.0
 """Seconds that what is opened waits for servers that are slow to start, unless told otherwise."""

@@ -6,7 +6,6 @@ to its id there, and which is good for that caller alone.
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -17,6 +16,7 @@ import trio
 from attrs import frozen
 
 from trio_mcp.client.extension import ClientExtension
+from trio_mcp.loggers import logger_of
 from trio_mcp.registry.extension import ExtensionMethod, ExtensionRequest, ExtensionSubscription
 from trio_mcp.server.extension import ExtensionServing, ServerExtension
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError, ToolError
@@ -24,7 +24,7 @@ from trio_mcp.wire.extensions import TASKS
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.methods import Method
 
-logger = logging.getLogger("trio_mcp.compose")
+logger = logger_of("trio_mcp.compose")
 
 _METHODS: Final = tuple(
     Method(name=name, target="taskId", era="modern", repeatable=True)

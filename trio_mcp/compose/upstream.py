@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from math import inf
@@ -32,6 +31,7 @@ from trio_mcp.compose.supervised import SupervisedConnection
 from trio_mcp.compose.suspended import SuspendedCalls, about
 from trio_mcp.compose.tasks import PassedTasks
 from trio_mcp.errors import ClientError, ServerUnavailable
+from trio_mcp.loggers import logger_of
 from trio_mcp.registry import Context
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
@@ -52,7 +52,7 @@ from trio_mcp.wire.revisions import (
     MODERN,
 )
 
-logger = logging.getLogger("trio_mcp.compose")
+logger = logger_of("trio_mcp.compose")
 
 _QUESTIONS: Final = ("elicitation", "sampling", "roots")
 """The capabilities of who can be asked something."""

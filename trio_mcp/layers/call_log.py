@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.wire.jsonrpc import Json
 
-logger: Final = logging.getLogger("trio_mcp.calls")
+logger: Final = logger_of("trio_mcp.calls")
 
 OUTCOMES: Final = ("ok", "error", "exception", "timeout", "cancelled", "input required")
 """How a call that ran may end."""

@@ -10,6 +10,7 @@ import trio
 from attrs import define, field
 
 from trio_mcp.checks import is_a, is_function
+from trio_mcp.loggers import harmless, logger_of
 from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import Around, McpCall, McpRequest, is_around
 from trio_mcp.wire.bounds import bound
@@ -17,7 +18,7 @@ from trio_mcp.wire.errors import McpError, ToolError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.methods import METHODS
 
-_SLOW: Final = logging.getLogger("trio_mcp.slow")
+_SLOW: Final = logger_of("trio_mcp.slow")
 
 _at_least_zero: Any = bound(zero=True)
 
@@ -86,9 +87,9 @@ class AuditLog:
         logging.getLogger(self.logger).log(
             self.level,
             "%s: %s %s: %s in %.1f ms",
-            fields["caller"] or "(anonymous)",
-            fields["method"],
-            fields["target"] or "",
+            harmless(fields["caller"] or "(anonymous)"),
+            harmless(fields["method"]),
+            harmless(fields["target"] or ""),
             outcome,
             duration * 1000,
             extra=fields,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Callable, Collection
 from typing import Any, Final
@@ -13,6 +12,7 @@ from attrs import define, field
 from trio_mcp.backoff import backoff
 from trio_mcp.checks import are_names
 from trio_mcp.errors import CannotReach, ConnectionLost, RateLimited
+from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import Around, is_around
 from trio_mcp.wire.bounds import bound
@@ -22,7 +22,7 @@ from trio_mcp.wire.methods import CALL_TOOL, METHODS
 _count: Any = bound(whole=True, finite=True)
 _at_least_zero: Any = bound(zero=True)
 
-logger = logging.getLogger("trio_mcp.retry")
+logger = logger_of("trio_mcp.retry")
 
 PASSING: Final[tuple[type[Exception], ...]] = (
     OSError,  # connections that break, and time-outs

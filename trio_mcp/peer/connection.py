@@ -22,6 +22,7 @@ from typing import Final
 
 import trio
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.peer.call_tasks import CallTasks
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.decoding import decoded
@@ -45,7 +46,7 @@ from trio_mcp.wire.jsonrpc import (
 )
 from trio_mcp.wire.limits import Limits
 
-logger = logging.getLogger("trio_mcp")
+logger = logger_of("trio_mcp")
 
 EOF: Final = "EOF"
 OUTPUT_CLOSED: Final = "output closed"

@@ -16,7 +16,6 @@ line, and reports back with `answer` and `close`.
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import AbstractContextManager
@@ -24,6 +23,7 @@ from enum import Enum
 from math import inf
 from typing import ClassVar, Final, Protocol
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.wire.answers import Answer, BatchAnswer, Reply
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
@@ -39,7 +39,7 @@ from trio_mcp.wire.jsonrpc import (
     Single,
 )
 
-logger = logging.getLogger("trio_mcp")
+logger = logger_of("trio_mcp")
 
 _DUPLICATE: Final = McpError(INVALID_REQUEST, "Invalid request: this id is already in use")
 _NO_BATCHES: Final = McpError(

@@ -7,17 +7,17 @@ its task and its slot; `watch` has it answered all the same, once `patience` has
 
 from __future__ import annotations
 
-import logging
 from math import inf
 
 import trio
 from trio import CancelScope  # by itself, as each call needs one: `trio` looks names up slowly
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
 from trio_mcp.wire.answers import Reply, Result
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 
-logger = logging.getLogger("trio_mcp")
+logger = logger_of("trio_mcp")
 
 _FAILED = McpError(INTERNAL_ERROR, "Internal error")
 

@@ -6,16 +6,16 @@ look like those of the transport. So they have a type of their own.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
 import trio
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.wire.errors import LifespanError
 
-logger = logging.getLogger("trio_mcp")
+logger = logger_of("trio_mcp")
 
 
 class Opened:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import TYPE_CHECKING, Final
 
 from trio_mcp.errors import StoreError
+from trio_mcp.loggers import logger_of
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 
 if TYPE_CHECKING:  # most requests bring no state
     from trio_mcp.auth.server.resource import ReplayStore
     from trio_mcp.registry.sealing import OpenedState
 
-logger = logging.getLogger("trio_mcp")
+logger = logger_of("trio_mcp")
 
 MOST_STATES: Final = 100_000
 """States that are remembered as used, for as long as they would be good."""

@@ -5,7 +5,6 @@ How it asks is for the two eras to say: `legacy_conversation`, `modern_conversat
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf, isfinite
@@ -13,6 +12,7 @@ from typing import Any, ClassVar, Final
 
 import trio
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.outbound import notification_line
 from trio_mcp.server.request import RequestContext
@@ -23,7 +23,7 @@ from trio_mcp.wire.methods import has_question
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.revisions import Era, Revision
 
-logger = logging.getLogger("trio_mcp.calls")
+logger = logger_of("trio_mcp.calls")
 
 ENDED: Final = "The request has ended, so its client cannot be asked any more"
 

@@ -7,9 +7,9 @@ is run in a task of its own.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of, is_modern
 from trio_mcp.server.chains import Chains
@@ -26,7 +26,7 @@ from trio_mcp.wire.errors import (
 from trio_mcp.wire.jsonrpc import Malformed, Notification, Request
 from trio_mcp.wire.revisions import Revision
 
-logger = logging.getLogger("trio_mcp")
+logger = logger_of("trio_mcp")
 
 Handlers = Mapping[Revision, Methods]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 import trio
 from attrs import frozen
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.peer.outbound import notification_line
 from trio_mcp.registry.changes import Listener, Render, Topic
@@ -20,7 +20,7 @@ from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.extensions import declared_settings, missing
 from trio_mcp.wire.jsonrpc import Json, json_type
 
-logger = logging.getLogger("trio_mcp")
+logger = logger_of("trio_mcp")
 
 Topics = dict[str, list[str] | None]
 """By the keys of subscriptions, what is listed under them; `None` where that is nothing."""

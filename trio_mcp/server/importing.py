@@ -6,14 +6,15 @@ hangs, a command line that serves on stdio what it was to serve over HTTP.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
-logger = logging.getLogger("trio_mcp")
+from trio_mcp.loggers import logger_of
+
+logger = logger_of("trio_mcp")
 
 _refused: Final = ContextVar("_refused", default=False)
 

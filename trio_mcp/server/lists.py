@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import logging
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.registry.catalogue import Catalogue
 from trio_mcp.registry.kinds import TOOL, ListedKind
 from trio_mcp.wire.conversion import to_wire
@@ -17,7 +17,7 @@ from trio_mcp.wire.revisions import ALL, Revision
 if TYPE_CHECKING:  # most servers hide nothing
     from trio_mcp.server.view import View
 
-logger = logging.getLogger("trio_mcp")
+logger = logger_of("trio_mcp")
 
 
 def caching_hints(catalogue: Catalogue) -> dict[str, Json]:

@@ -11,7 +11,6 @@ One line answers it in the end, as for any other request: `Inbound` sees to that
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from functools import partial
 from math import inf
@@ -22,6 +21,7 @@ from attrs import evolve
 
 from trio_mcp.layers.answering import CANCELLED, not_found, unwrapped
 from trio_mcp.layers.call_log import fields_of, log_call
+from trio_mcp.loggers import logger_of
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.invalid import invalid_result
@@ -38,7 +38,7 @@ from trio_mcp.wire.jsonrpc import Json, sendable_text
 from trio_mcp.wire.methods import CALL_TOOL
 from trio_mcp.wire.revisions import Revision
 
-logger = logging.getLogger("trio_mcp")
+logger = logger_of("trio_mcp")
 
 _LONGEST_LABEL: Final = 100
 

@@ -7,19 +7,19 @@ time to live says what is left, by the store's own clock, and a full bucket has 
 
 from __future__ import annotations
 
-import logging
 from math import inf
 from typing import Final
 
 import trio
 from attrs import define, field
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import ABSENT, Conflict, Put, key_part
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
 from trio_mcp.wire.bucket import Buckets, TokenBucket
 
-logger = logging.getLogger("trio_mcp.store")
+logger = logger_of("trio_mcp.store")
 
 _PORTIONS: Final = 10
 """Portions of a full bucket. Each process has one at most, so a client gets no more than one above

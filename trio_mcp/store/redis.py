@@ -15,7 +15,6 @@ back, every watch is woken.
 
 from __future__ import annotations
 
-import logging
 import math
 import secrets
 from collections import Counter
@@ -29,6 +28,7 @@ from coredis.retry import NoRetryPolicy
 
 from trio_mcp.background import background_nursery
 from trio_mcp.backoff import backoff
+from trio_mcp.loggers import logger_of
 from trio_mcp.store import redis_scripts as scripts
 from trio_mcp.store.changes import (
     PAGE_BYTES,
@@ -59,7 +59,7 @@ from trio_mcp.store.redis_changes import (
 from trio_mcp.store.redis_client import FAILURES, Client, client_of, first_of, is_answer, meaning
 from trio_mcp.store.watching import Watch, Watches
 
-logger = logging.getLogger("trio_mcp.store")
+logger = logger_of("trio_mcp.store")
 
 _PAUSES: Final = (0.05, 1.0)
 """Seconds between attempts to connect, at first and at most."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from attrs import define, field
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import (
     UNKNOWN_ID,
@@ -21,7 +21,7 @@ from trio_mcp.wire.jsonrpc import (
     result_line,
 )
 
-logger = logging.getLogger("trio_mcp")
+logger = logger_of("trio_mcp")
 
 
 @define(eq=False, repr=False)

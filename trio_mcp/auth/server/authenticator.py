@@ -7,7 +7,6 @@ The log names the rule that was broken. The caller learns only that the token wa
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -40,8 +39,9 @@ from trio_mcp.auth.server.resource import Introspection, ReplayStore, ResourceSe
 from trio_mcp.auth.server.single_flight import SingleFlight
 from trio_mcp.auth.server.token_cache import TokenCache
 from trio_mcp.background import background_nursery
+from trio_mcp.loggers import logger_of
 
-logger = logging.getLogger("trio_mcp.auth")
+logger = logger_of("trio_mcp.auth")
 
 MAX_TOKEN: Final = 16 * 1024
 """Characters that a token may have."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
@@ -19,8 +18,9 @@ from trio_mcp.auth.server.credentials import IssuerUnavailable, TokenRefused
 from trio_mcp.auth.server.resource import Introspection, ResourceServer
 from trio_mcp.auth.server.single_flight import SingleFlight
 from trio_mcp.errors import AuthorizationError
+from trio_mcp.loggers import logger_of
 
-logger = logging.getLogger("trio_mcp.auth")
+logger = logger_of("trio_mcp.auth")
 
 Post = Callable[[str, bytes, dict[str, str]], Awaitable[Fetched]]
 

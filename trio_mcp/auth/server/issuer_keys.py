@@ -12,7 +12,6 @@ it neither holds up others, nor is any token accepted unchecked.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from math import inf
@@ -29,9 +28,10 @@ from trio_mcp.auth.server.keys import PublicKeys
 from trio_mcp.auth.server.single_flight import SingleFlight
 from trio_mcp.auth.urls import check_endpoint, server_metadata_urls
 from trio_mcp.errors import AuthorizationError
+from trio_mcp.loggers import logger_of
 from trio_mcp.threads import in_thread
 
-logger = logging.getLogger("trio_mcp.auth")
+logger = logger_of("trio_mcp.auth")
 
 Fetch = Callable[[str], Awaitable[Fetched]]
 

@@ -12,8 +12,9 @@ from trio_mcp.cli.doctor.report import Finding, Report, Severity, some
 from trio_mcp.cli.failures import FAILED, OK, counted
 from trio_mcp.cli.options import NO_OPTIONS, AsJson, ConnectionOptions, TargetWord
 from trio_mcp.cli.running import run_async
-from trio_mcp.cli.screen import Screen, harmless
+from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import Target, parse_target
+from trio_mcp.loggers import harmless
 
 _SIGNS: Final[dict[Severity, tuple[str, str]]] = {
     "error": ("✗", "bold red"),

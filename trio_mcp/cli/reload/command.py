@@ -7,7 +7,6 @@ Requests that a broken server cannot answer get an error from here, over HTTP as
 
 from __future__ import annotations
 
-import logging
 import subprocess
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
@@ -24,10 +23,11 @@ from trio_mcp.cli.reload.pacing import PacedChanges
 from trio_mcp.cli.reload.watching import watching
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.target import split_target
+from trio_mcp.loggers import logger_of
 from trio_mcp.system.lifeline import lifeline
 from trio_mcp.transports.stdio import open_stdio
 
-logger = logging.getLogger("trio_mcp.reload")
+logger = logger_of("trio_mcp.reload")
 
 _BEYOND_GRACE: Final = 5.0
 """Seconds that a server has to exit after the grace period of its calls."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from math import inf
 from typing import Final
 
@@ -10,8 +9,9 @@ import trio
 from attrs import define, field
 
 from trio_mcp.backoff import backoff
+from trio_mcp.loggers import logger_of
 
-logger = logging.getLogger("trio_mcp.reload")
+logger = logger_of("trio_mcp.reload")
 
 _SOON: Final = 2.0
 """A change within so many seconds after the last one may be the work of the server itself."""

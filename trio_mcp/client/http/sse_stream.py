@@ -13,7 +13,6 @@ ends with the stream of events, which cannot be resumed.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -32,13 +31,14 @@ from trio_mcp.errors import (
     RateLimited,
     Unauthorized,
 )
+from trio_mcp.loggers import logger_of
 from trio_mcp.peer.requests import OpenRequests
 from trio_mcp.peer.time_limits import Pause, TimeLimit, pausable
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Request, decode
 from trio_mcp.wire.sse import Event, EventParser, EventTooLarge
 
-logger = logging.getLogger("trio_mcp.client")
+logger = logger_of("trio_mcp.client")
 
 _GET_HEADERS: Final = {"Accept": EVENTS}
 _POST_HEADERS: Final = {"Accept": "*/*", "Content-Type": "application/json"}

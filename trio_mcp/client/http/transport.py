@@ -45,6 +45,7 @@ from trio_mcp.errors import (
     ProtocolError,
     SessionExpired,
 )
+from trio_mcp.loggers import logger_of
 from trio_mcp.peer.decoding import decoded
 from trio_mcp.peer.outbound import ConnectionEnded, notification_line
 from trio_mcp.peer.requests import OpenRequests
@@ -75,7 +76,7 @@ from trio_mcp.wire.revisions import LEGACY, META_VERSION
 from trio_mcp.wire.sse import EventParser, EventTooLarge
 from trio_mcp.wire.weight import is_heavier
 
-logger = logging.getLogger("trio_mcp.client")
+logger = logger_of("trio_mcp.client")
 
 _JSON: Final = "application/json"
 _POST_HEADERS: Final[dict[str, str | bytes]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -38,6 +37,7 @@ from trio_mcp.compose.openapi.security import Credential, Security
 from trio_mcp.compose.openapi.service import MakeClient, Service, make_client
 from trio_mcp.compose.openapi.texts import plain_name, shortened
 from trio_mcp.errors import SchemaError
+from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
 from trio_mcp.registry.checks import check_bound, check_timeout
 from trio_mcp.registry.registry import Registry
@@ -45,7 +45,7 @@ from trio_mcp.schema import compile_validator
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.payloads import ToolAnnotations
 
-logger = logging.getLogger("trio_mcp.openapi")
+logger = logger_of("trio_mcp.openapi")
 
 _MOST_TYPES: Final = 5
 _LONGEST_TITLE: Final = 200

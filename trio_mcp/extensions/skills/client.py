@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -25,10 +24,11 @@ from trio_mcp.extensions.skills.format import (
     digest_of,
 )
 from trio_mcp.extensions.skills.frontmatter import frontmatter_of, same
+from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
 from trio_mcp.threads import in_thread
 
-logger = logging.getLogger("trio_mcp.skills")
+logger = logger_of("trio_mcp.skills")
 
 
 @public_in("trio_mcp.extensions.skills")

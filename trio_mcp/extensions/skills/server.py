@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,11 +42,12 @@ from trio_mcp.extensions.skills.format import (
     uri_of,
 )
 from trio_mcp.extensions.skills.sources import DynamicSkill, File, Skill
+from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
 from trio_mcp.system.media_types import guess_type
 from trio_mcp.threads import in_thread
 
-logger = logging.getLogger("trio_mcp.skills")
+logger = logger_of("trio_mcp.skills")
 
 _ALL_FILES: Final = "skill://{+path}"
 _INTERNAL_ERROR: Final = -32603

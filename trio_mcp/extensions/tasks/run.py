@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,12 +19,13 @@ from trio_mcp.extending import CallChannel, ExtensionServing, offload
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.kept import Claim, KeptTasks, Move, NoTask, as_it_is
 from trio_mcp.extensions.tasks.record import Damaged, Record
+from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Conflict, Touch
 from trio_mcp.store.errors import StoreError, StoreFull
 from trio_mcp.store.exact import dumps
 from trio_mcp.store.leases import heartbeat
 
-logger = logging.getLogger("trio_mcp.tasks")
+logger = logger_of("trio_mcp.tasks")
 
 INTERNAL_ERROR: Final = -32603
 _LAST_WRITE: Final = 5.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import secrets
 import time
@@ -33,6 +32,7 @@ from trio_mcp.extensions.tasks.options import TaskOptions as Options
 from trio_mcp.extensions.tasks.record import Record
 from trio_mcp.extensions.tasks.run import INTERNAL_ERROR, Host
 from trio_mcp.extensions.tasks.worker import Worker
+from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
 from trio_mcp.store.changes import Conflict, Entry
 from trio_mcp.store.errors import StoreError, StoreFull
@@ -40,7 +40,7 @@ from trio_mcp.store.exact import dumps
 from trio_mcp.store.opening import check_store, opened
 from trio_mcp.store.protocol import StoreLike
 
-logger = logging.getLogger("trio_mcp.tasks")
+logger = logger_of("trio_mcp.tasks")
 
 INVALID_PARAMS: Final = -32602
 TOO_MANY: Final = -32000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import Final
 
@@ -14,10 +13,11 @@ from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.kept import Claim, Move, NoTask, as_it_is
 from trio_mcp.extensions.tasks.record import Damaged
 from trio_mcp.extensions.tasks.run import RETRY, STOPPED, Host, Run, failing
+from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Conflict, Entry
 from trio_mcp.store.errors import LeaseLost, StoreError
 
-logger = logging.getLogger("trio_mcp.tasks")
+logger = logger_of("trio_mcp.tasks")
 
 _MOST_RUNS: Final = 10
 """Runs: a task that is interrupted so often is probably what ends its processes."""

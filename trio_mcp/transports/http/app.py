@@ -14,6 +14,7 @@ from attrs import define, field
 
 from trio_mcp.checks import option
 from trio_mcp.layers import spans
+from trio_mcp.loggers import logger_of
 from trio_mcp.peer.inbound import Slots
 from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public
@@ -45,7 +46,7 @@ if TYPE_CHECKING:  # few servers have one
     from trio_mcp.transports.http.explorer import ExplorerPage
     from trio_mcp.transports.http.workers.worker import Worker
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _NOT_LET_IN: Final = (401, 403, 429)
 _REFUSED: Final = {429: "too many requests", 503: "no capacity"}

@@ -11,7 +11,6 @@ one costs is its owner's, wherever it comes from.
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 import time
@@ -29,6 +28,7 @@ from trio_mcp.auth.digests import same
 from trio_mcp.auth.scopes import scope_text
 from trio_mcp.auth.server.credentials import Credentials, Denied
 from trio_mcp.auth.urls import origin
+from trio_mcp.loggers import logger_of
 from trio_mcp.store.errors import StoreError
 from trio_mcp.transports.http.cors import allowing
 from trio_mcp.transports.http.policy import HttpPolicy
@@ -40,7 +40,7 @@ from trio_mcp.wire.bucket import TokenBucket
 if TYPE_CHECKING:  # what verifies tokens costs those nothing who need none
     from trio_mcp.auth.server.authenticator import Authenticator
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _ANY: Final = "*"
 _AUTHORITY: Final = r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{0,5})?"

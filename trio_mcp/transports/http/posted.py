@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from functools import lru_cache
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.peer.decoding import decoded
 from trio_mcp.transports.http.request import EVENTS, JSON, HttpRequest, Refusal
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Malformed, Message, error_line
 from trio_mcp.wire.limits import Limits
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 
 async def read_message(http: HttpRequest, limits: Limits) -> tuple[Message, bytes]:

@@ -16,6 +16,7 @@ from attrs import frozen
 from trio_mcp.auth.urls import is_loopback
 from trio_mcp.background import background_task
 from trio_mcp.checks import option
+from trio_mcp.loggers import logger_of
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.registry.entrances import check_trio
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from trio_mcp.transports.http.card import ServerCard
     from trio_mcp.transports.http.workers.worker import Worker
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _EXPOSED: Final = (
     "The server listens on %s, beyond this machine, and asks for no token: "

@@ -12,7 +12,6 @@ joins to the others.
 from __future__ import annotations
 
 import hashlib
-import logging
 import re
 from collections import OrderedDict, deque
 from functools import partial
@@ -22,6 +21,7 @@ from typing import Final
 import trio
 
 from trio_mcp.auth.authorization import Authorization
+from trio_mcp.loggers import logger_of
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
 from trio_mcp.peer.requests import OutgoingRequests
@@ -56,7 +56,7 @@ from trio_mcp.wire.jsonrpc import (
 from trio_mcp.wire.settings import is_setting
 from trio_mcp.wire.sse import encode_event
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _UNSENT: Final = 100
 """Events that a connected client may be behind before the sender has to wait."""

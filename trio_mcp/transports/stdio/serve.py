@@ -1,10 +1,10 @@
 """Serving a registry on stdin and stdout: the process is the server."""
 
-import logging
 import os
 
 import trio
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.registry.entrances import check_trio
@@ -17,7 +17,7 @@ from trio_mcp.transports.stdio import open_stdio
 from trio_mcp.transports.stream import serve_connection
 from trio_mcp.wire.limits import Limits
 
-logger = logging.getLogger("trio_mcp")
+logger = logger_of("trio_mcp")
 
 
 @public

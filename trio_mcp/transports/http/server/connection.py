@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 import trio
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.transports.http.server.asgi import Scope
 from trio_mcp.transports.http.server.body import Body, body_of
 from trio_mcp.transports.http.server.exchange import Exchange
@@ -29,7 +30,7 @@ from trio_mcp.transports.http.server.response import Refused, ResponseError
 from trio_mcp.transports.http.server.service import Service
 from trio_mcp.transports.http.server.watch import LISTEN_AFTER, Watch
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _WRITE_BYTES: Final = 64 * 1024
 """So many bytes are to be written within one `write_timeout`."""

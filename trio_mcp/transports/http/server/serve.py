@@ -1,13 +1,13 @@
 """Serving an ASGI app: accepting connections within bounds, and stopping in good order."""
 
 import errno
-import logging
 import os
 from contextlib import closing
 from typing import Final
 
 import trio
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.transports.http.server.asgi import AsgiApp
 from trio_mcp.transports.http.server.backlog import Backlog
 from trio_mcp.transports.http.server.connection import Connection
@@ -17,7 +17,7 @@ from trio_mcp.transports.http.server.peers import Address, bound_address
 from trio_mcp.transports.http.server.service import HttpCounters, Service
 from trio_mcp.transports.http.server.watch import Watch
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _SHORTAGES: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS))
 _SHORTAGE_PAUSE: Final = 0.1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 from math import ceil, inf
 from typing import Final
 
@@ -20,11 +19,12 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from trio_mcp.auth.server.introspection import Answer, Answers
 from trio_mcp.auth.server.resource import Introspection
+from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Put
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _PAUSE: Final = 5.0
 """Seconds for which a store is left alone that could not be used: each try may take as long."""

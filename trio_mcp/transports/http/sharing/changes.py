@@ -6,12 +6,12 @@ the store was away for long, may be anything: so all listeners are asked to look
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import Final
 
 import trio
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.registry.changes import KINDS, Changes, ListChanged, ResourceUpdated
 from trio_mcp.store.changes import Append, News, key_part
 from trio_mcp.store.errors import StoreError
@@ -19,7 +19,7 @@ from trio_mcp.store.exact import dumps, loads
 from trio_mcp.transports.http.sharing.following import end_of, follow
 from trio_mcp.transports.http.sharing.instance import Instance
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _KEPT: Final = 1000
 _KEPT_FOR: Final = 3600.0

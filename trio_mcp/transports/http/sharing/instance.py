@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Callable
 from typing import Final
 
 import trio
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Change, Conflict, Delete, Put, Touch
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _ALIVE: Final = 15.0
 """Seconds after which an instance that says nothing is taken for dead."""

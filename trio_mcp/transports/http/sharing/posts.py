@@ -18,7 +18,6 @@ instance passes on one message of a session at a time, so that a client fills no
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,6 +29,7 @@ import trio
 
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.background import background_task
+from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Conflict, Delete, News, Put, Touch
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.exact import dumps, loads
@@ -37,7 +37,7 @@ from trio_mcp.store.watching import Watch
 from trio_mcp.transports.http.sharing.instance import Instance
 from trio_mcp.transports.http.sharing.interface import Take
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _KEPT: Final = 60.0
 """Seconds for which a message outlives the instance that it was posted to."""

@@ -6,7 +6,6 @@ between, so does the call.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -14,6 +13,7 @@ from typing import Final
 import trio
 from attrs import define, field
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Append, Change, Conflict, Delete, Drop, News, Put, Touch
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.exact import dumps
@@ -23,7 +23,7 @@ from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sharing.interface import StreamRecord
 from trio_mcp.wire.jsonrpc import Id
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _BEHIND: Final = 1000
 """Events that may wait to be written before the sender has to wait."""

@@ -17,7 +17,6 @@ heard of it.
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from typing import Any, Final
 
 import trio
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.registry.changes import ListChanged, Listener, ResourceUpdated
 from trio_mcp.server.caller import Caller
 from trio_mcp.store.changes import ABSENT, Append, Conflict, Entry, News, Put
@@ -56,7 +56,7 @@ from trio_mcp.wire.jsonrpc import (
 )
 from trio_mcp.wire.revisions import LEGACY
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _ELSEWHERE: Final = re.compile(r"[0-9a-f]{12}\.[0-9]{1,18}")
 """What another instance calls its streams and its requests to the client."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Final
 
 import trio
 from attrs import frozen
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Entry, LogPage
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.exact import loads
@@ -19,7 +19,7 @@ from trio_mcp.transports.http.sharing.recording import Recorder
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import error_line
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _LOOK: Final = 5.0
 """Seconds without an event after which it is seen whether the other instance is still alive."""

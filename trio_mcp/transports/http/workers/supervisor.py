@@ -7,7 +7,6 @@ with it the worker.
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import socket
@@ -21,13 +20,14 @@ import trio
 from attrs import define, field
 
 from trio_mcp.backoff import backoff
+from trio_mcp.loggers import logger_of
 from trio_mcp.system import flags
 from trio_mcp.system.notify import NOTIFY_SOCKET, notify
 from trio_mcp.system.signals import ENDING, end_by
 from trio_mcp.transports.http.workers.channel import ENVIRONMENT, Channel
 from trio_mcp.transports.http.workers.totals import Snapshot, add
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _START_TIMEOUT: Final = 60.0
 """Seconds that a worker has to import the program and open its lifespan, until it listens."""
