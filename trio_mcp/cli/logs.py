@@ -13,7 +13,7 @@ from trio_mcp.loggers import harmless
 
 _FIELDS: Final = (
     *("tool", "resource", "prompt", "completion"),
-    *("outcome", "duration", "request_id", "connection_id", "status"),
+    *("outcome", "duration", "request_id", "connection_id", "status", "metrics"),
 )
 
 

@@ -26,7 +26,6 @@ from trio_mcp.registry.provider import Provider
 from trio_mcp.registry.states import UsedStates
 from trio_mcp.schema import SchemaError
 from trio_mcp.schema.errors import errors_at
-from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import METHODS, Method
 
@@ -206,11 +205,10 @@ class Catalogue(Provider):
             *(mount.provider.declared_capabilities for mount in self._mounts)
         )
 
-    def health(self) -> dict[str, Json]:
+    def servers(self) -> dict[str, str]:
         """Return the states of mounted servers elsewhere, by name, for `/health`."""
         found = {provider.name: provider.status for provider in self.all_providers()}
-        servers = {name: status for name, status in found.items() if status is not None}
-        return {"servers": servers} if servers else {}
+        return {name: status for name, status in found.items() if status is not None}
 
     def check_extensions(self, provider: Provider) -> None:
         if not isinstance(provider, Catalogue):

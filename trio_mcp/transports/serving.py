@@ -7,7 +7,6 @@ lifespan. Whatever is left there once the lifespan is closed is reported as stuc
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -19,6 +18,7 @@ from trio_mcp.background import background_nursery
 from trio_mcp.loggers import logger_of
 from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.registry.lifespan import Opened
+from trio_mcp.transports.flushing import flush_process
 from trio_mcp.wire.limits import Limits
 
 logger = logger_of("trio_mcp")
@@ -33,12 +33,13 @@ def wait_for_stuck(labels: list[str]) -> None:
 
 
 _EXIT_STUCK: Final = 70  # EX_SOFTWARE
+_FLUSH_TIMEOUT: Final = 2.0
 
 
 def leave_process(labels: list[str]) -> None:
     """End a process that is ours, in spite of what Trio cannot end."""
     logger.critical("%s ignores its cancellation; the process exits", ", ".join(labels))
-    logging.shutdown()
+    flush_process(_FLUSH_TIMEOUT)
     os._exit(_EXIT_STUCK)
 
 

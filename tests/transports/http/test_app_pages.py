@@ -34,13 +34,25 @@ async def test_health() -> None:
 
 
 @pytest.mark.requirement("F1", "F4")
-async def test_health_is_for_everybody() -> None:
-    """Load balancers ask by address, and have no token."""
+async def test_health_needs_no_token() -> None:
+    """Load balancers ask by address, which no page can make stand for another."""
     policy = HttpPolicy(tokens={"secret": "alice"}, rate=0.001, burst=1)
     async with hosting(registry_of(echo), policy) as host:
-        for _ in range(5):
-            response = await host.ask("GET", "/health", headers={"host": "10.1.2.3:8000"})
-            assert response.status == 200
+        for _ in range(3):
+            for named in ("localhost", "10.1.2.3:8000", "[fd00::1]:8000"):
+                response = await host.ask("GET", "/health", headers={"host": named})
+                assert response.status == 200
+
+
+@pytest.mark.requirement("F1", "F4")
+@pytest.mark.parametrize(
+    "headers",
+    [{"host": "evil.test"}, {"host": "1.2.3.4.evil.test"}, {"origin": "http://evil.test"}],
+)
+async def test_health_is_for_no_page_and_no_name_that_is_not_ours(headers: Any) -> None:
+    async with hosting(registry_of(echo)) as host:
+        response = await host.ask("GET", "/health", headers=headers)
+        assert (response.status, b"tools" in response.body) == (403, False)
 
 
 @pytest.mark.requirement("F1")

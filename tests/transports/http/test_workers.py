@@ -8,9 +8,10 @@ import re
 import signal
 import socket
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,14 @@ import trio
 
 from tests.support.client import MODERN, modern_meta
 from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, Server, run, running
-from trio_mcp import Handlers, HttpPolicy, Registry, connect, serve_http
+from tests.support.tools import echo, registry_of
+from tests.transports.http.support import hosting
+from trio_mcp import Handlers, HttpPolicy, Registry, Remote, connect, serve_http
 from trio_mcp.auth import DPoP, ResourceServer
 from trio_mcp.registry import catalogue_of
 from trio_mcp.registry.sealing import Sealer
 from trio_mcp.transports.http.workers.channel import Channel
-from trio_mcp.transports.http.workers.totals import Snapshot, add
+from trio_mcp.transports.http.workers.totals import Report, Snapshot, add, note_servers
 from trio_mcp.transports.http.workers.worker import Worker
 
 pytestmark = [
@@ -355,14 +358,68 @@ def test_what_an_ended_worker_has_counted_stays() -> None:
     assert total == told(12, 6)
 
 
+def test_of_a_server_elsewhere_the_worst_state_counts() -> None:
+    total: dict[str, str] = {}
+    for state in ("connected", "disconnected", "connecting"):
+        note_servers(total, {"calc": state, "text": "connected"})
+    assert total == {"calc": "disconnected", "text": "connected"}
+
+
+SETTINGS = {"sockets": [], "store": "", "keys": [], "folder": None, "since": 0.0}
+
+
+def nothing() -> Report:
+    return {"metrics": {}, "servers": {}}
+
+
+@pytest.mark.requirement("F1")
+async def test_health_is_that_of_all_workers() -> None:
+    """A probe may reach any of them: also one that is replaced by another, or has just begun."""
+    registry = registry_of(echo)
+    registry.mount(Remote("http://127.0.0.1:9/mcp", name="lost"), prefix="lost")
+    ours, parents = map(Channel, socket.socketpair())
+    since = time.monotonic() - 1000
+    worker = Worker(ours, ours.news(), {"settings": {**SETTINGS, "since": since}, "live": 3})
+    with trio.fail_after(TIME_LIMIT):
+        async with (
+            aclosing(parents.news()) as told,
+            hosting(registry) as host,
+            worker.serving(host.app.stop, host.app.report),
+        ):
+            host.app.workers = worker
+            health = {}
+
+            async def asked() -> None:
+                health.update((await host.ask("GET", "/health")).json())
+
+            async def answered(**news: Any) -> None:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(asked)
+                    assert await anext(told) == {"sum": True}
+                    parents.tell(**news, total={"metrics": {}, "servers": {"lost": "connected"}})
+                    await parents.flush()
+
+            await answered()
+            assert health["uptime_seconds"] >= 1000
+            assert (health["status"], health["workers_live"]) == ("healthy", 3)
+            assert health["servers"] == {"lost": "connected"}
+            host.app.stop()
+            await answered()
+            assert health["status"] == "healthy", "it is this worker alone that stops"
+            await answered(ending=True)
+            await answered()
+            assert health["status"] == "stopping"
+    await ours.aclose()
+    await parents.aclose()
+
+
 async def test_a_worker_may_be_stopped_with_the_first_that_it_is_told() -> None:
     """As when another one has taken its place while it was started."""
-    settings = {"sockets": [], "store": "", "keys": [], "folder": None, "since": 0.0}
     ours, parents = map(Channel, socket.socketpair())
-    worker = Worker(ours, ours.news(), {"settings": settings, "stop": True})
+    worker = Worker(ours, ours.news(), {"settings": SETTINGS, "stop": True})
     stopped = trio.Event()
     with trio.fail_after(TIME_LIMIT):
-        async with worker.serving(stopped.set, dict):
+        async with worker.serving(stopped.set, nothing):
             await stopped.wait()
     await ours.aclose()
     await parents.aclose()

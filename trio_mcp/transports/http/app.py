@@ -37,6 +37,7 @@ from trio_mcp.transports.http.sessions import Sessions
 from trio_mcp.transports.http.sharing.interface import Sharing
 from trio_mcp.transports.serving import OnStuck, Serving, serving, wait_for_stuck
 from trio_mcp.wire.conversion import to_wire
+from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import LIST_TOOLS
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:  # few servers have one
     from trio_mcp.store.protocol import StoreLike
     from trio_mcp.transports.http.card import ServerCard
     from trio_mcp.transports.http.explorer import ExplorerPage
+    from trio_mcp.transports.http.workers.totals import Report
     from trio_mcp.transports.http.workers.worker import Worker
 
 logger = logger_of("trio_mcp.http")
@@ -276,17 +278,29 @@ class HttpApp:
 
     # -- pages ----------------------------------------------------------------------------
 
+    def report(self) -> Report:
+        """Return what this process adds to what is said of all workers."""
+        return {"metrics": self.metrics.snapshot(), "servers": self._catalogue.servers()}
+
     async def _health(self, http: HttpRequest) -> None:
-        workers = {} if self.workers is None else {"workers_live": self.workers.live}
-        await http.respond_json(
-            {
-                "status": "stopping" if self._mcp is None or self._mcp.stopping else "healthy",
-                "uptime_seconds": round(time.monotonic() - self._since, 3),
-                "tools_registered": len(self.registry.tools),
-                **workers,
-                **self._catalogue.health(),
-            }
-        )
+        """Say how the service is: with workers, all of them together."""
+        self._guard.check_origin(http, by_address=True)
+        workers, servers = self.workers, self._catalogue.servers()
+        stopping, since = self._mcp is None or self._mcp.stopping, self._since
+        health: dict[str, Json] = {}
+        if workers is not None:
+            stopping, since = workers.ending, workers.since
+            health["workers_live"] = workers.live
+            servers = (await workers.total())["servers"] if servers else servers
+        if servers:
+            health["servers"] = servers
+        health = {
+            "status": "stopping" if stopping else "healthy",
+            "uptime_seconds": round(time.monotonic() - since, 3),
+            "tools_registered": len(self.registry.tools),
+            **health,
+        }
+        await http.respond_json(health)
 
     async def _tools(self, http: HttpRequest) -> None:
         await self._guard.check(http)
@@ -307,9 +321,8 @@ class HttpApp:
     async def _show_metrics(self, http: HttpRequest) -> None:
         await self._guard.check(http)
         self._guard.require(http)
-        workers = self.workers
-        counted = self.metrics.snapshot() if workers is None else await workers.total()
-        await http.respond(200, text_of(counted), CONTENT_TYPE)
+        report = self.report() if self.workers is None else await self.workers.total()
+        await http.respond(200, text_of(report["metrics"]), CONTENT_TYPE)
 
 
 def _public_documents(

@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
@@ -104,13 +105,19 @@ class Guard:
             address.put_back()
             await self._principals.take(request.principal)
 
-    def check_origin(self, request: HttpRequest) -> None:
+    def check_origin(self, request: HttpRequest, *, by_address: bool = False) -> None:
         """Let a request pass that comes to the right host, and from no page or a trusted one.
+
+        Args:
+            request: The request.
+            by_address: Whether any address will do for a host, or none at all, as load balancers
+                have nothing else. No page can make an address stand for another.
 
         Raises:
             Refusal: It is not allowed (403).
         """
-        if not self._is_ours(request.headers.get(b"host", b"")):
+        host = request.headers.get(b"host", b"")
+        if not (self._is_ours(host) or (by_address and (not host or _is_address(host)))):
             raise Refusal(403, "This server is not meant to be reached by that Host name.")
         origin = request.header(b"origin")
         if origin is None:
@@ -226,6 +233,15 @@ class Guard:
         about = {"realm": self._policy.realm, "error": error, "scope": scope}
         challenge = str(Challenge("Bearer", about))
         return Refusal(status, message, [(b"www-authenticate", challenge.encode())])
+
+
+def _is_address(host: bytes) -> bool:
+    name = _HOST.fullmatch(host.decode("latin-1").lower())
+    try:
+        ip_address(name[1].strip("[]") if name else "")
+    except ValueError:
+        return False
+    return True
 
 
 def _refused(denied: Denied) -> Refusal:

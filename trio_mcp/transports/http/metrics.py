@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, field
 
 from trio_mcp.layers.call_log import OUTCOMES
+from trio_mcp.loggers import logger_of
 
 if TYPE_CHECKING:
     from trio_mcp.server.handlercall import HandlerCall
     from trio_mcp.transports.http.workers.totals import Snapshot
+
+logger = logger_of("trio_mcp.http")
 
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -110,6 +113,16 @@ def text_of(snapshot: Snapshot) -> bytes:
         for name, values in samples.items():
             lines += (f"{name}{labels} {float(value)}" for labels, value in values.items())
     return "\n".join([*lines, ""]).encode(errors="backslashreplace")
+
+
+def log_totals(name: str, snapshot: Snapshot) -> None:
+    """Log the last counts, when `/metrics` is gone; the record has all metrics."""
+    calls, failed = (
+        sum(snapshot.get(family, ("", "", {}))[2].get(family, {}).values())
+        for family in ("mcp_requests_total", "mcp_errors_total")
+    )
+    told = "%s has stopped, after %d calls, of which %d failed"
+    logger.info(told, name, calls, failed, extra={"metrics": snapshot})
 
 
 class _Observation:

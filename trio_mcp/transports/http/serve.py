@@ -24,7 +24,9 @@ from trio_mcp.registry.registry import catalogue_of, check_registry
 from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.server.signals import calling_at_signals
+from trio_mcp.transports.flushing import flush_logs, flush_process
 from trio_mcp.transports.http.app import EXPLORER_PATH, HttpApp, http_app
+from trio_mcp.transports.http.metrics import log_totals
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.server import (
     HttpCounters,
@@ -174,8 +176,9 @@ async def serve_http(
 
     When stopped, it accepts no more connections, and closes idle ones after
     `HttpLimits.idle_grace` seconds. Running requests have `Limits.shutdown_grace` seconds to
-    finish; then they are cancelled and answered. Last, the lifespan is closed. If cancelled, it
-    ends at once.
+    finish; then they are cancelled and answered. Then the lifespan is closed, and the log has the
+    last counts of the metrics. Last, the log is flushed; with `own_process`, so is what
+    OpenTelemetry has not exported, within `Limits.flush_timeout`. If cancelled, it ends at once.
 
     Example:
         >>> async def main(registry: Registry) -> None:
@@ -236,6 +239,7 @@ async def serve_http(
             await close_all(listeners)
         finally:
             handle.reach(ServerState.STOPPED)
+            flush_process(limits.flush_timeout) if own_process else flush_logs()
 
 
 @frozen(eq=False)
@@ -268,19 +272,20 @@ class _Service:
         with shared_settings(private_store) as settings:
             supervisor = Supervisor(workers, listeners, settings, timeout + _MORE_TIME)
             await supervisor.run(started)
+        log_totals(self.app.registry.name, supervisor.counted)
         supervisor.leave()
 
     async def run(self, listeners: Listeners, worker: Worker | None, own_process: bool) -> None:
         """Serve in this process: on its own, or as one of several workers."""
         app, handle = self.app, self.handle
         app.workers = worker
-        async with (
-            nullcontext() if worker is None else worker.serving(handle.stop, app.metrics.snapshot)
-        ):
+        async with nullcontext() if worker is None else worker.serving(handle.stop, app.report):
             with calling_at_signals(handle.stop) if own_process else nullcontext():
                 on_stuck = leave_process if own_process else wait_for_stuck
                 async with app.serving(on_stuck) as here:
                     await self._serve(here, listeners)
+        if worker is None:
+            log_totals(app.registry.name, app.metrics.snapshot())
 
     async def _serve(self, here: Serving, listeners: Listeners) -> None:
         app, handle, limits = self.app, self.handle, self.limits

@@ -3,8 +3,8 @@
 What is sent is state, and a later value replaces one that was not sent yet. So a process that does
 not read makes the other one neither wait nor grow.
 
-From the parent: `settings` first, then `live`, `ask`, `total`, `stop`.
-From a worker: `ready`, `sum`, `metrics`.
+From the parent: `settings` first, then `live`, `ask`, `total`, `ending`, `stop`.
+From a worker: `ready`, `sum`, `report`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -25,7 +26,7 @@ from trio_mcp.system import flags
 from trio_mcp.system.notify import NOTIFY_SOCKET, notify
 from trio_mcp.system.signals import ENDING, end_by
 from trio_mcp.transports.http.workers.channel import ENVIRONMENT, Channel
-from trio_mcp.transports.http.workers.totals import Snapshot, add
+from trio_mcp.transports.http.workers.totals import Report, Snapshot, add, note_servers
 
 logger = logger_of("trio_mcp.http")
 
@@ -53,7 +54,7 @@ class Child:
     ready: float | None = None
     stopping: bool = False
     ended: bool = False
-    metrics: Snapshot = field(factory=dict)
+    report: Report = field(factory=lambda: Report(metrics={}, servers={}))
     asked: bool = False
     _changed: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
 
@@ -112,7 +113,9 @@ class Supervisor:
         self._listeners = listeners
         sockets: list[Any] = [getattr(one, "transport_listener", one) for one in listeners]
         self._fds: list[int] = [listener.socket.fileno() for listener in sockets]
-        self._settings = {**settings, "sockets": self._fds, "timeout": timeout}
+        since = time.monotonic()  # by a clock that all processes of the machine have
+        ours = {"sockets": self._fds, "timeout": timeout, "since": since}
+        self._settings = {**settings, **ours}
         self._timeout = timeout
         self._kept: Snapshot = {}  # what workers counted that have ended
         self._has_listened = False  # any worker, ever
@@ -121,6 +124,11 @@ class Supervisor:
         self._ended = trio.lowlevel.ParkingLot()
         self._failed: Child | None = None
         self._last_signal = 0
+
+    @property
+    def counted(self) -> Snapshot:
+        """What workers have counted that have ended."""
+        return self._kept
 
     def stop(self) -> None:
         self._stop.set()
@@ -266,7 +274,7 @@ class Supervisor:
             with trio.CancelScope(shield=True):
                 await _end(child.process)
                 await child.channel.aclose()
-            add(self._kept, child.metrics, ended=True)
+            add(self._kept, child.report["metrics"], ended=True)
             self._children.discard(child)
             child.ended = True
             child.changed()
@@ -288,6 +296,7 @@ class Supervisor:
         for listener in self._listeners:
             await listener.aclose()
         for child in self._children:
+            child.channel.tell(ending=True)
             child.stop()
         while self._children:
             await self._ended.park()
@@ -300,8 +309,8 @@ class Supervisor:
                 child.ready = trio.current_time()
                 self._has_listened = True
                 self._tell_live()
-            if "metrics" in news:
-                child.metrics, child.asked = news["metrics"], False
+            if "report" in news:
+                child.report, child.asked = news["report"], False
             if "sum" in news:
                 self._processes.start_soon(self._tell_total, child)
             child.changed()
@@ -321,10 +330,12 @@ class Supervisor:
         with trio.move_on_after(_REPORT_TIMEOUT):
             for child in list(self._children):
                 await child.until(lambda child: not child.asked)
-        total: Snapshot = {}
-        add(total, self._kept)
+        total = Report(metrics={}, servers={})
+        add(total["metrics"], self._kept)
         for child in self._children:
-            add(total, child.metrics)
+            add(total["metrics"], child.report["metrics"])
+            if child.is_live:
+                note_servers(total["servers"], child.report["servers"])
         asker.channel.tell(total=total)
 
     # -- signals --------------------------------------------------------------------------

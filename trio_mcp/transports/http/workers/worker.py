@@ -21,7 +21,7 @@ from trio_mcp.system.lifeline import end_at_hangup
 from trio_mcp.system.locks import share_lock, try_lock, unlock
 from trio_mcp.transports.http.server import SharedListener
 from trio_mcp.transports.http.workers.channel import ENVIRONMENT, Channel
-from trio_mcp.transports.http.workers.totals import Snapshot
+from trio_mcp.transports.http.workers.totals import Report
 
 _TIMEOUT: Final = 2.0
 """Seconds that the parent has for an answer, or to take the last words."""
@@ -68,48 +68,53 @@ class Worker:
         """What all workers share, if the program has not said it."""
         self.keys: Final[list[str]] = settings["keys"]
         """Keys that all workers have, and no other process."""
+        self.since: Final[float] = settings["since"]
+        """When the parent began, by `time.monotonic`."""
         self.live = 0
+        self.ending = False
+        """All workers end, and not just this one."""
         self._folder = _Folder(settings["folder"])
-        self._snapshot: Callable[[], Snapshot] = dict
-        self._total: Snapshot | None = None
+        self._report: Callable[[], Report]
+        self._total: Report | None = None
         self._told = trio.lowlevel.ParkingLot()
 
     @asynccontextmanager
     async def serving(
-        self, stop: Callable[[], None], snapshot: Callable[[], Snapshot]
+        self, stop: Callable[[], None], report: Callable[[], Report]
     ) -> AsyncIterator[None]:
         """Listen to the parent during the block, and have its last word at the end."""
-        self._snapshot = snapshot
+        self._report = report
         with self._folder:
             async with background_task(self._channel.send_news, partial(self._hear, stop)):
                 yield
             with trio.move_on_after(_TIMEOUT, shield=True):
-                self._channel.tell(metrics=snapshot())
+                self._channel.tell(report=report())
                 await self._channel.flush()
 
     def listens(self) -> None:
         self._channel.tell(ready=True)
 
-    async def total(self) -> Snapshot:
-        """What all workers have counted; this one alone while the parent does not answer."""
+    async def total(self) -> Report:
+        """What all workers report; this one alone while the parent does not answer."""
         self._total = None
         self._channel.tell(sum=True)
         with trio.move_on_after(_TIMEOUT):
             while self._total is None:
                 await self._told.park()
-        return self._total or self._snapshot()
+        return self._total or self._report()
 
     async def _hear(self, stop: Callable[[], None]) -> None:
         self._take(self._first, stop)  # it may end with `stop`: a reload was quicker
         async for news in self._news:
             self._take(news, stop)
-        self._folder.is_ours = True  # the parent is gone, however that happened
+        self._folder.is_ours = self.ending = True  # the parent is gone, however that happened
         stop()
 
     def _take(self, news: dict[str, Any], stop: Callable[[], None]) -> None:
         self.live = news.get("live", self.live)
+        self.ending = news.get("ending", self.ending)
         if "ask" in news:
-            self._channel.tell(metrics=self._snapshot())
+            self._channel.tell(report=self._report())
         if "total" in news:
             self._total = news["total"]
             self._told.unpark_all()
