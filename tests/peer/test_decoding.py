@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.turns import turns_of_another_task
 from trio_mcp import Limits
-from trio_mcp.peer.decoding import decoded
+from trio_mcp.peer.lines import decoded
 from trio_mcp.wire.jsonrpc import Malformed, Request
 
 pytestmark = pytest.mark.requirement("B4", "E4")

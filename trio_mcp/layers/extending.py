@@ -29,14 +29,14 @@ class AroundCalls(Protocol):
 def extending(
     extensions: Sequence[AroundCalls],
     request_for: Callable[[AroundCalls, Call], Any],
-    refusal: Callable[[Any, AroundCalls], McpError],
+    invalid: Callable[[Any, str], McpError],
 ) -> Layer:
     """Make the layer of some extensions.
 
     Args:
         extensions: Those that run something around the method.
         request_for: Makes what an extension gets of a call (an `ExtensionRequest`).
-        refusal: Makes the error for what an extension returned and cannot be sent.
+        invalid: Makes the error for a value that cannot be sent, and who returned it.
     """
 
     def layer(inner: Handler) -> Handler:
@@ -58,7 +58,7 @@ def extending(
             request = request_for(first, call)
             answer = await first.around(request, partial(proceed, call, rest))
             if not isinstance(answer, Mapping) or not _may_be_sent(call, answer, around):
-                error = refusal(answer, first)
+                error = invalid(answer, f"extension {first.identifier}")
                 call.exchange.log_unsendable(error)
                 raise error
             return dict(answer)

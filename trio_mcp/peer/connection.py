@@ -25,9 +25,8 @@ import trio
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.call_tasks import CallTasks
 from trio_mcp.peer.channel import ReplyChannel
-from trio_mcp.peer.decoding import decoded
 from trio_mcp.peer.inbound import Handler, Inbound, InboundRequest, Slots
-from trio_mcp.peer.lines import IO_ERRORS, LineTransport, OutgoingLines
+from trio_mcp.peer.lines import IO_ERRORS, LineTransport, OutgoingLines, decoded
 from trio_mcp.peer.requests import OutgoingRequests
 from trio_mcp.peer.runner import Runner
 from trio_mcp.peer.time_limits import TimeLimit

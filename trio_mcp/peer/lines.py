@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import accumulate
 from typing import Final, Protocol
 
 import trio
 
+from trio_mcp.threads import offload
 from trio_mcp.wire.framing import Frame, LineDecoder
+from trio_mcp.wire.jsonrpc import Message, decode
+from trio_mcp.wire.limits import Limits
 
 IO_ERRORS: Final = (trio.BrokenResourceError, trio.ClosedResourceError)
 
@@ -97,6 +100,14 @@ class StreamLines:
                 return
             data = data[sent:]
         await self._stream.send_all(data)
+
+
+def decoded(line: bytes, limits: Limits) -> Awaitable[Message | None]:
+    """Turn a line into a message, as `decode` does; in a worker thread if that takes long.
+
+    No checkpoint if it does not. Cancelled, it leaves the thread behind, which ends by itself.
+    """
+    return offload(decode, line, limits.max_batch, limits.max_message_values)
 
 
 class OutgoingLines:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trio_mcp.layers import NamedLayer, stack
 from trio_mcp.layers.answering import answering
 from trio_mcp.layers.call import Call, Handler
+from trio_mcp.registry.invalid import invalid_result
 
 if TYPE_CHECKING:
     from trio_mcp.layers.log_bridge import LogBridge
@@ -74,9 +75,10 @@ class Chains:
             found.append(("log_bridge", bridging(self._bridges_of)))
         around = server.wrapping.get(method)
         if around:
-            from trio_mcp.server.extensioncall import extending_layer
+            from trio_mcp.layers.extending import extending
+            from trio_mcp.server.extensioncall import request_of
 
-            found.append(("extending", extending_layer(around)))
+            found.append(("extending", extending(around, request_of, invalid_result)))
         extensions = self._catalogue.extensions
         if extensions is not None and method in extensions.methods:
             from trio_mcp.server.extensioncall import requesting_layer

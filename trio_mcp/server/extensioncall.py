@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from typing import Any
 
 from trio_mcp.layers.call import Call, Handler, Layer
 from trio_mcp.layers.call_log import NOT_DECLARED, note_refusal
-from trio_mcp.layers.extending import AroundCalls, extending
+from trio_mcp.layers.extending import AroundCalls
 from trio_mcp.registry.extension import ExtensionRequest
-from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.server.extended import request_for
 from trio_mcp.server.handlercall import HandlerCall
 from trio_mcp.server.methods import HANDLERS, MethodHandler
 from trio_mcp.server.request import RequestContext
 from trio_mcp.server.server import Server
-from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.extensions import declared_settings, missing
 from trio_mcp.wire.revisions import ALL, Revision
 
@@ -58,7 +56,7 @@ def requesting_layer(extension: Any) -> Layer:
 
     def layer(inner: Handler) -> Handler:
         def run(call: Call) -> Awaitable[Any]:
-            call.arguments = {"request": _request_for(extension, call)}
+            call.arguments = {"request": request_of(extension, call)}
             return inner(call)
 
         return run
@@ -66,16 +64,8 @@ def requesting_layer(extension: Any) -> Layer:
     return layer
 
 
-def extending_layer(around: Sequence[AroundCalls]) -> Layer:
-    """Make the layer of what extensions run around calls."""
-    return extending(around, _request_for, _refusal)
-
-
-def _request_for(extension: AroundCalls, call: Call) -> ExtensionRequest:
+def request_of(extension: AroundCalls, call: Call) -> ExtensionRequest:
+    """Make what an extension gets of a call."""
     exchange, identifier = call.exchange, extension.identifier
     context, option = call.make_context(), call.entry.extensions.get(identifier)
     return request_for(identifier, exchange.context, context, option, exchange.conversation.answers)
-
-
-def _refusal(answer: Any, extension: AroundCalls) -> McpError:
-    return invalid_result(answer, f"extension {extension.identifier}")

@@ -25,7 +25,7 @@ from typing import Final
 import orjson
 from attrs import frozen
 
-from trio_mcp.peer.decoding import decoded
+from trio_mcp.peer.lines import decoded
 from trio_mcp.public import public
 from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.threads import offload

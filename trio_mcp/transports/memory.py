@@ -22,8 +22,8 @@ from attrs import evolve
 from trio_mcp.background import background_task
 from trio_mcp.peer.channel import ResponseOnly
 from trio_mcp.peer.connection import Connection
-from trio_mcp.peer.decoding import decoded
 from trio_mcp.peer.inbound import Inbound, Slots
+from trio_mcp.peer.lines import decoded
 from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public
 from trio_mcp.registry import Registry

@@ -46,7 +46,7 @@ from trio_mcp.errors import (
     SessionExpired,
 )
 from trio_mcp.loggers import logger_of
-from trio_mcp.peer.decoding import decoded
+from trio_mcp.peer.lines import decoded
 from trio_mcp.peer.outbound import ConnectionEnded, notification_line
 from trio_mcp.peer.requests import OpenRequests
 from trio_mcp.peer.time_limits import TimeLimit, pausable

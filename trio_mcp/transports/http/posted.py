@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from trio_mcp.loggers import logger_of
-from trio_mcp.peer.decoding import decoded
+from trio_mcp.peer.lines import decoded
 from trio_mcp.transports.http.request import EVENTS, JSON, HttpRequest, Refusal
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Malformed, Message, error_line

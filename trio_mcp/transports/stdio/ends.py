@@ -6,7 +6,6 @@ or leave the waiting to a worker thread.
 """
 
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from typing import ClassVar, Generic, TypeVar
 
 import trio
@@ -73,22 +72,27 @@ class PolledEnd(End, Generic[From, To]):
         fd: The descriptor to wait for.
         call: Reads up to so many bytes, or writes some of its argument; raises `BlockingIOError` if
             there are none, or it takes nothing.
-        resources: What to close in the end.
+        close: Lets go of the descriptor, in the end.
         wait_first: Whether *call* may only be called once *fd* is ready.
     """
 
     def __init__(
-        self, fd: int, call: Callable[[From], To], resources: ExitStack, *, wait_first: bool = False
+        self,
+        fd: int,
+        call: Callable[[From], To],
+        close: Callable[[], object],
+        *,
+        wait_first: bool = False,
     ) -> None:
         super().__init__()
         self._fd = fd
         self._call = call
-        self._resources = resources
+        self._close = close
         self._wait_first = wait_first
 
     def _release(self) -> None:
         trio.lowlevel.notify_closing(self._fd)
-        self._resources.close()
+        self._close()
 
 
 class ThreadEnd(End):

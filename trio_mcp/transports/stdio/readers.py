@@ -14,7 +14,6 @@ once the bytes have arrived, so that an abandoned read takes nothing from other 
 import errno
 import os
 from abc import abstractmethod
-from contextlib import ExitStack
 from functools import partial
 
 import trio
@@ -151,23 +150,20 @@ def open_reader(fd: int | None) -> Reader:
 
 
 def _open_pipe_or_terminal(fd: int) -> Reader:
-    with ExitStack() as resources:
-        shared = duplicate(fd)
-        resources.callback(os.close, shared)
-        private = reopen(shared, os.O_RDONLY)
-        if private is None:
-            # Blocking, but there is something to read unless another process is quicker.
-            read = partial(os.read, shared)
-            return PolledReader(shared, read, resources.pop_all(), wait_first=True)
-        resources.callback(os.close, private)
-        return PolledReader(shared, partial(os.read, private), resources.pop_all())
+    shared = duplicate(fd)
+    private = reopen(shared, os.O_RDONLY)
+    if private is None:
+        # Blocking, but there is something to read unless another process is quicker.
+        close = partial(os.close, shared)
+        return PolledReader(shared, partial(os.read, shared), close, wait_first=True)
+
+    def close_both() -> None:
+        os.close(private)
+        os.close(shared)
+
+    return PolledReader(shared, partial(os.read, private), close_both)
 
 
 def _open_socket(fd: int) -> Reader:
-    with ExitStack() as resources:
-        sock = resources.enter_context(adopt(duplicate(fd)))
-
-        def read(size: int) -> bytes:
-            return sock.recv(size, DONTWAIT)
-
-        return PolledReader(sock.fileno(), read, resources.pop_all())
+    sock = adopt(duplicate(fd))
+    return PolledReader(sock.fileno(), lambda size: sock.recv(size, DONTWAIT), sock.close)

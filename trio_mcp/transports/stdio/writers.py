@@ -12,7 +12,6 @@ import os
 import select
 import socket
 from abc import abstractmethod
-from contextlib import ExitStack
 from functools import partial
 
 import trio
@@ -172,28 +171,19 @@ def _open_private(fd: int) -> Writer | None:
     private = reopen(fd, os.O_WRONLY)
     if private is None:
         return None
-    resources = ExitStack()
-    resources.callback(os.close, private)
-    return PolledWriter(private, partial(os.write, private), resources)
+    return PolledWriter(private, partial(os.write, private), partial(os.close, private))
 
 
 def _open_shared_pipe(fd: int) -> Writer:
     shared = duplicate(fd)
-    resources = ExitStack()
-    resources.callback(os.close, shared)
 
     def write(data: Buffer) -> int:
         return os.write(shared, data[:_ATOMIC])
 
-    return PolledWriter(shared, write, resources, wait_first=True)
+    return PolledWriter(shared, write, partial(os.close, shared), wait_first=True)
 
 
 def _open_socket(fd: int) -> Writer:
     flags = DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
-    with ExitStack() as resources:
-        sock = resources.enter_context(adopt(duplicate(fd)))
-
-        def write(data: Buffer) -> int:
-            return sock.send(data, flags)
-
-        return PolledWriter(sock.fileno(), write, resources.pop_all())
+    sock = adopt(duplicate(fd))
+    return PolledWriter(sock.fileno(), lambda data: sock.send(data, flags), sock.close)
