@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 from typing import Any
 
 import pytest
@@ -348,6 +349,8 @@ def test_without_a_target_that_of_the_environment_is_meant(
     assert cli("call", "types", *arguments).out == expected.out
     assert cli("call", "--timeout", "9", "types", *arguments).out == expected.out
     assert cli("doctor", "--json").status == cli("doctor", shop, "--json").status
+    monkeypatch.setenv("MCP_SERVER_URL", shlex.join([*COMMAND, "serve", SHOP]))
+    assert cli("call", "types", *arguments).out == expected.out
 
 
 @pytest.mark.requirement("E10")
@@ -360,7 +363,8 @@ def test_an_environment_without_a_url(
         outcome = cli(*words)
         assert outcome.status == 1
         assert outcome.error == (
-            "there is no URL in MCP_SERVER_URL; a URL begins with http:// or https://"
+            "the variable MCP_SERVER_URL has neither a URL, which begins with http:// or https://, "
+            "nor a command, with its arguments as in a shell"
         )
     assert "no file missing.py" in cli("tools", "missing.py").error, "it is not meant"
 

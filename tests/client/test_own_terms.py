@@ -1,12 +1,14 @@
 """What a client decides for itself: its target, its names for tools, and how it takes its leave."""
 
 import json
+import sys
 
 import pytest
 import trio
 
 from tests.client.http_support import Script, in_memory, said, serving
 from tests.client.support import beside, process, tortured
+from tests.support.processes import EXAMPLES
 from tests.support.tools import echo, registry_of
 from trio_mcp import Context, Registry, connect, serve_stream
 from trio_mcp.errors import CallTimeout, InvalidArguments, NotConnected, UnknownTool
@@ -24,6 +26,14 @@ async def test_the_target_may_come_from_the_environment(monkeypatch) -> None:
             assert "echo" in client.tools
 
 
+async def test_it_may_be_a_command(monkeypatch, tmp_path) -> None:
+    program = tmp_path / "my server.py"
+    program.write_text((EXAMPLES / "calculator.py").read_text())
+    monkeypatch.setenv("MCP_SERVER_URL", f"'{sys.executable}' -u '{program}'")
+    async with connect(connect_timeout=120) as client:
+        assert "add" in client.tools
+
+
 async def test_a_target_that_is_named_counts_more_than_the_environment(monkeypatch) -> None:
     monkeypatch.setenv("MCP_SERVER_URL", "http://127.0.0.1:1/mcp")
     async with connect(registry_of(echo)) as client:
@@ -33,9 +43,11 @@ async def test_a_target_that_is_named_counts_more_than_the_environment(monkeypat
 @pytest.mark.parametrize(
     ("value", "error", "words"),
     [
-        (None, TypeError, "or else a URL in the environment variable MCP_SERVER_URL"),
+        (None, TypeError, "or else a URL or a command in the environment variable MCP_SERVER_URL"),
         ("", TypeError, "MCP_SERVER_URL"),
-        ("secret.example.com", ValueError, "the variable MCP_SERVER_URL has no URL"),
+        ("secret.example.com", ValueError, "the variable MCP_SERVER_URL has neither a URL"),
+        ("secret 'x", ValueError, "nor a command, with its arguments as in a shell"),
+        (" ", ValueError, "the variable MCP_SERVER_URL has neither a URL"),
     ],
 )
 def test_without_a_target_it_is_told_where_one_is_looked_for(

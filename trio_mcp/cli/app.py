@@ -19,7 +19,7 @@ from cyclopts import (
 )
 
 from trio_mcp.cli.failures import OK, USAGE, no_option, one_line, report
-from trio_mcp.cli.target import SERVER_URL, check_environment, is_no_target, join_command
+from trio_mcp.cli.target import SERVER_URL, is_no_target, join_command, word_of_environment
 from trio_mcp.version import __version__
 
 _COMMANDS: Final = {
@@ -61,7 +61,7 @@ _USING: Final = {*_COMMANDS["Using a server"], *_COMMANDS["Examining a server"],
 
 _EPILOGUE: Final = (
     "A TARGET is FILE.py:REGISTRY, MODULE:REGISTRY, a URL, or any command, which then comes last, "
-    "after --. Without one, commands that use a server take the URL in MCP_SERVER_URL. "
+    "after --. Without one, commands that use a server take the one in MCP_SERVER_URL. "
     "Exit status: 0 all is well, 1 it failed, 2 the command line is wrong, 130 interrupted."
 )
 
@@ -116,8 +116,8 @@ def _parsed(app: App, words: list[str]) -> tuple[Callable[..., object], BoundArg
     except MissingArgumentError:
         if not url:
             raise
-        check_environment(url)
-        command, bound, _ = app.parse_args([words[0], url, *words[1:]])
+        target = word_of_environment(url)
+        command, bound, _ = app.parse_args([words[0], target, *words[1:]])
     return command, bound
 
 

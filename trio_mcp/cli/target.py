@@ -91,11 +91,18 @@ def parse_target(word: str) -> Target:
     return Target(word, registry=word)
 
 
-def check_environment(word: str) -> None:
+def word_of_environment(text: str) -> str:
+    """Return what `MCP_SERVER_URL` has as a word of the command line, as `join_command` does."""
+    from trio_mcp.client.opening import command_in_environment
+
     try:
-        parse_target(word)
+        parse_target(text)
+        return text
     except TargetError:
-        raise TargetError(f"there is no URL in {SERVER_URL}; {_HOW_URLS_BEGIN}") from None
+        try:
+            return _NUL + _NUL.join(command_in_environment(text))
+        except ValueError as error:
+            raise TargetError(str(error)) from None
 
 
 def split_target(target: str) -> tuple[str, str]:

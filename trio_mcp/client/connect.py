@@ -135,7 +135,7 @@ def connect(
     Args:
         target: A command to run, as a list; the URL of a server, with `http://` or `https://`; a
             `Registry` in this process; or a Trio stream to a server that is already running. If
-            you give none, the URL in the environment variable `MCP_SERVER_URL`.
+            you give none, the URL or the command in the environment variable `MCP_SERVER_URL`.
         era: Speak a `modern` or a `legacy` revision, instead of detecting what the server speaks.
         revision: Speak this revision and no other, such as `2024-11-05`.
         handlers: Answers to what the server asks.

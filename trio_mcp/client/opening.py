@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -54,7 +56,7 @@ def open_target(
     process: ProcessOptions | None,
     http: HttpOptions | None,
 ) -> AbstractAsyncContextManager[Client]:
-    """Make the connection to a target; `None` is the URL in `MCP_SERVER_URL`.
+    """Make the connection to a target; `None` is what `MCP_SERVER_URL` has.
 
     Returns:
         What connects when it is entered, and disconnects when it is left.
@@ -101,16 +103,27 @@ def check_target(name: str, target: object) -> None:
         )
 
 
-def _target_in_environment() -> str:
-    url = os.environ.get(SERVER_URL)
-    if not url:
+def _target_in_environment() -> str | list[str]:
+    text = os.environ.get(SERVER_URL)
+    if not text:
         raise TypeError(
-            "connect needs a target: a command as a list, a URL, a Registry or a stream; "
-            f"or else a URL in the environment variable {SERVER_URL}"
+            "connect needs a target: a command as a list, a URL, a Registry or a stream; or else "
+            f"a URL or a command in the environment variable {SERVER_URL}"
         )
-    if not _is_url(url):  # which may hold a secret, and is not shown
-        raise ValueError(f"the variable {SERVER_URL} has no URL with http:// or https://")
-    return url
+    return text if _is_url(text) else command_in_environment(text)
+
+
+def command_in_environment(text: str) -> list[str]:
+    """Return the words of a command in `MCP_SERVER_URL`, or raise `ValueError`."""
+    with suppress(ValueError):  # a quotation mark that is alone
+        words = shlex.split(text)
+        if len(words) > 1 or (words and which(words[0]) is not None):
+            return words
+    # What it has may hold a secret, and is not shown.
+    raise ValueError(
+        f"the variable {SERVER_URL} has neither a URL, which begins with http:// or https://, nor "
+        "a command, with its arguments as in a shell"
+    )
 
 
 def _is_url(text: str) -> bool:
