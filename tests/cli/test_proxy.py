@@ -12,7 +12,7 @@ import trio
 
 from tests.cli.support import COMMAND, CommandLine
 from tests.cli.test_serve_http import url_of
-from tests.support.processes import EXAMPLES, running
+from tests.support.processes import ENVIRONMENT, EXAMPLES, lines, ping, run, running
 from trio_mcp import connect
 
 pytestmark = pytest.mark.requirement("L4")
@@ -63,6 +63,49 @@ async def test_a_gateway_follows_its_file_and_says_how_servers_stand(tmp_path: P
             assert (await client.call_tool("calc_add", {"a": 2, "b": 2})).text == "4.0"
         server.signal(signal.SIGTERM)
         assert await server.exit() == 0
+
+
+@pytest.mark.long
+@pytest.mark.requirement("R4")
+@pytest.mark.parametrize(("options", "called"), [((), "remote"), (("--name", "sums"), "sums")])
+async def test_a_server_is_called_what_the_operator_calls_it(
+    options: tuple[str, ...], called: str
+) -> None:
+    command = ["--", sys.executable, CALCULATOR, "--token=s3cret"]
+    async with running([*COMMAND, "proxy", *options, *HTTP, *command]) as server:
+        url = await url_of(server)
+        async with httpx2.AsyncClient(verify=False) as http:
+            health = (await http.get(url.replace("/mcp", "/health"))).text
+        assert json.loads(health)["servers"] == {called: "connected"}
+        assert "s3cret" not in health
+        server.signal(signal.SIGTERM)
+        assert await server.exit() == 0
+        assert b"s3cret" not in server.stderr
+
+
+@pytest.mark.long
+async def test_a_gateway_says_how_deep_what_it_starts_is(tmp_path: Path) -> None:
+    told, program = tmp_path / "told", tmp_path / "child.py"
+    program.write_text(
+        f"import os, pathlib\npathlib.Path({str(told)!r}).write_text(os.environ['TRIO_MCP_DEPTH'])"
+    )
+    path = tmp_path / "mcp.json"
+    configured(path, child=str(program))
+    environment = {**ENVIRONMENT, "TRIO_MCP_DEPTH": "3"}
+    words = ["gateway", str(path), "--wait", "100"]
+    done = await run([*COMMAND, *words], lines(ping(1)), env=environment)
+    assert done.returncode == 0
+    assert told.read_text() == "4"
+
+
+def test_one_that_starts_itself_goes_only_so_deep(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mcp.json"
+    configured(path, calc=CALCULATOR)
+    monkeypatch.setenv("TRIO_MCP_DEPTH", "8")
+    for words in (["gateway", str(path)], ["proxy", CALCULATOR]):
+        assert "8 proxies and gateways have started one another" in cli(*words).error
 
 
 def test_what_is_wrong_is_said_in_one_line(cli: CommandLine, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import sys
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from attrs import evolve, frozen
 from cyclopts import Parameter, validators
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from trio_mcp.registry import Registry
 
 _STDIO = HttpServerOptions()
+_DEPTH: Final = "TRIO_MCP_DEPTH"
+"""The variable that says how many proxies and gateways have started one another."""
+_MOST_DEPTH: Final = 8
 
 
 @Parameter(name="*")
@@ -47,6 +50,12 @@ def proxy(
     target: TargetWord,
     /,
     *,
+    name: Annotated[
+        str,
+        Parameter(
+            help="What errors, the log and /health call the other server. Anybody may see it."
+        ),
+    ] = "remote",
     env: Annotated[
         tuple[str, ...], Parameter(help="A variable KEY=VALUE for the server's process.")
     ] = (),
@@ -71,10 +80,11 @@ def proxy(
     place = parse_target(target)
     way = ConnectionOptions(env=env, header=upstream_header, token_env=upstream_token_env)
     check_way(place, env, upstream_header=upstream_header, upstream_token_env=upstream_token_env)
-    process = evolve(way.process_options(), stderr="forward")
+    process = way.process_options()
+    process = evolve(process, stderr="forward", env={**process.env, _DEPTH: _next_depth()})
     opened = open_proxy(
         place.url or place.process or [],
-        name=place.text,
+        name=name,
         process_options=process,
         http=way.http_options(place, Screen()),
         timeout=options.timeout,
@@ -116,6 +126,18 @@ def gateway(
     return _serve(_gathered(file, watch, wait, options), http, options)
 
 
+def _next_depth() -> str:
+    """Return the depth at which the servers behind this one are, or raise `Failure`."""
+    text = os.environ.get(_DEPTH, "")
+    depth = int(text) if text.isdecimal() and len(text) < 3 else 0
+    if depth >= _MOST_DEPTH:
+        raise Failure(
+            f"{depth} proxies and gateways have started one another: is there one that, by way of "
+            f"the others, starts itself? If not, unset {_DEPTH}"
+        )
+    return str(depth + 1)
+
+
 @asynccontextmanager
 async def _gathered(
     file: Path, watch: bool, wait: float, options: ProxyOptions
@@ -124,7 +146,7 @@ async def _gathered(
     from trio_mcp.compose import open_gateway
     from trio_mcp.transports import ProcessOptions
 
-    process = ProcessOptions(env=dict(os.environ), stderr="forward")
+    process = ProcessOptions(env={**os.environ, _DEPTH: _next_depth()}, stderr="forward")
     try:
         async with AsyncExitStack() as stack:
             changes = None
