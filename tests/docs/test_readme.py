@@ -174,7 +174,7 @@ def test_links_lead_somewhere() -> None:
 
 # -- tables -----------------------------------------------------------------------------------
 
-UNITS = {"MiB": 1024 * 1024, "s": 1.0, "": 1}
+UNITS = {"KiB": 1024, "MiB": 1024 * 1024, "s": 1.0, "": 1}
 
 
 def test_the_table_of_limits_is_complete_and_right() -> None:

@@ -457,14 +457,17 @@ async def test_only_its_own_notifications_are_sent() -> None:
 async def test_large_settings(revision: str) -> None:
     settings = {"text": "x" * 1_000_000, "many": dict.fromkeys(map(str, range(10_000)))}
     capabilities: dict[str, Any] = {"extensions": {LATER: settings}}
-    async with raw(make(), revision, capabilities) as client:
+    limits = Limits(max_client_bytes=10_000_000)
+    async with raw(make(), revision, capabilities, limits=limits) as client:
         counted = await client.request(COUNT.name)
         assert counted["result"]["settings"] == settings
 
 
 async def test_many_extensions_of_a_peer() -> None:
     many: dict[str, Any] = {f"com.example/x{number}": {} for number in range(100_000)}
-    async with raw(make(), LEGACY[-1], {"extensions": {**many, LATER: {}}}) as client:
+    limits = Limits(max_client_bytes=1_000_000_000)
+    capabilities = {"extensions": {**many, LATER: {}}}
+    async with raw(make(), LEGACY[-1], capabilities, limits=limits) as client:
         assert (await client.request(COUNT.name))["result"]["settings"] == {}
 
 

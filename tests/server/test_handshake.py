@@ -101,6 +101,38 @@ async def test_initialize_does_without_capabilities_and_client_info():
 
 
 @pytest.mark.requirement("A8")
+@pytest.mark.parametrize(
+    "more", [{"websiteUrl": "https://x.test/" + "x" * 100_000}, {"x": [{}] * 9999}]
+)
+async def test_of_a_client_that_says_much_its_name_is_kept(more):
+    async def client_of(context: Context) -> str:
+        client = context.client
+        return f"{client.name} {client.version} {client.website_url}"
+
+    async with unshaken(registry_of(client_of)) as (client, _):
+        info = {**CLIENT_INFO, **more}
+        await client.request("initialize", {**hello("2025-11-25"), "clientInfo": info})
+        name, version = CLIENT_INFO["name"], CLIENT_INFO["version"]
+        assert text_of(await client.call("client_of")) == f"{name} {version} None"
+        info = {**CLIENT_INFO, "name": "x" * 100_000}
+        await client.request("initialize", {**hello("2025-11-25"), "clientInfo": info})
+        assert "internal error" in text_of(await client.call("client_of"))
+
+
+@pytest.mark.requirement("A8")
+@pytest.mark.parametrize(
+    "declared", [{"experimental": {"x": "x" * 70_000}}, {str(n): {} for n in range(2000)}]
+)
+async def test_capabilities_that_are_too_large_to_keep_are_refused(declared):
+    async with unshaken(registry_of(revision_of_call)) as (client, _):
+        wanted = {**hello("2025-11-25"), "capabilities": declared}
+        code, message = error_of(await client.request("initialize", wanted))
+        assert code == -32602
+        assert "the capabilities of the client take more than 65,536 bytes of memory" in message
+        assert text_of(await client.call("revision_of_call")) == "2025-11-25 None"
+
+
+@pytest.mark.requirement("A8")
 async def test_a_second_initialize_replaces_the_first():
     async with unshaken(registry_of(revision_of_call)) as (client, _):
         for version in [*LEGACY, *reversed(LEGACY)]:

@@ -214,6 +214,8 @@ class Connection(ReplyChannel):
                         # each side would be idle for as long as the other one works.
                         await trio.lowlevel.checkpoint()
                         others = 0
+                frames.clear()
+                frame, message = b"", None  # an idle connection keeps nothing of what it read
             self._end(EOF)  # the reader has left the channel, and what it brought has been seen to
         finally:
             self._dispatched.set()

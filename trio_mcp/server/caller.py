@@ -3,6 +3,7 @@
 A legacy client says so once, with `initialize`; a modern one with every request, in `_meta`.
 """
 
+from sys import getsizeof
 from typing import Final
 
 from attrs import define
@@ -22,6 +23,7 @@ from trio_mcp.wire.revisions import (
     Revision,
 )
 
+_NAMES: Final = ("name", "title", "version")
 _MODERN_NAMES: Final = list(revisions.MODERN)
 
 
@@ -42,9 +44,38 @@ class Caller:
         except ValueError:
             return None
 
+    def kept(self, most: int) -> "Caller":
+        """Return what may be kept of it for longer than a request, in so many bytes of memory.
+
+        Raises:
+            McpError: Its capabilities do not fit (`-32602`).
+        """
+        info = self.client_info
+        if not _fits(self.capabilities, most):
+            what = f"the capabilities of the client take more than {most:,} bytes of memory"
+            raise McpError(INVALID_PARAMS, f"Invalid params: {what}, which is the limit")
+        if isinstance(info, dict) and not _fits(info, most):
+            info = {name: info[name] for name in _NAMES if name in info}
+        return Caller(self.revision, self.capabilities, info if _fits(info, most) else None)
+
 
 UNKNOWN_CALLER: Final = Caller(NEWEST_LEGACY, {})
 """A client that sends legacy requests without `initialize`, such as a shell pipe."""
+
+
+def _fits(value: Json, most: int) -> bool:
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        most -= getsizeof(part)
+        if most < 0:
+            return False
+        if isinstance(part, dict):
+            waiting += part.keys()
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return True
 
 
 def caller_of(meta: dict[str, Json]) -> Caller:

@@ -76,7 +76,7 @@ class SessionWatcher:
         topic, topics = Topic(key, value), self.listener.topics
         if topic not in topics:
             check_subscriptions(self.context, len(topics))
-        self.listener.watch_topic(topic, renderer(self.identifier, self.context, key))
+        self.listener.watch_topic(topic, renderer(self.identifier, self.context.lean({}), key))
 
     def unwatch(self, key: str, value: str | None) -> None:
         self.listener.unwatch_topic(Topic(key, value))

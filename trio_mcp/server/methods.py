@@ -84,11 +84,12 @@ def initialize(context: RequestContext) -> dict[str, Json]:
     wanted = _param(params, "protocolVersion") if "protocolVersion" in params else ""
     revision = LEGACY.get(wanted, NEWEST_LEGACY)
     capabilities = params.get("capabilities")
-    context.session.caller = Caller(
+    caller = Caller(
         revision,
         capabilities if isinstance(capabilities, dict) else {},
         params.get("clientInfo"),
     )
+    context.session.caller = caller.kept(context.server.limits.max_client_bytes)
     registry, catalogue = context.server.registry, context.server.catalogue
     result = {
         "protocolVersion": revision.name,
@@ -205,8 +206,9 @@ def listen(context: RequestContext) -> Listen:
     """Open a stream of changes (2026-07-28, "Subscriptions")."""
     wanted = read_filter(context)
     check_subscriptions(context, context.session.subscriptions)
+    lean = context.lean({"notifications": wanted.wire()})
     context.session.subscriptions += 1
-    return Listen(context, wanted)
+    return Listen(lean, wanted)
 
 
 def get_prompt(context: RequestContext) -> dict[str, Json] | HandlerCall:

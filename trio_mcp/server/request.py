@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import define
+from attrs import define, evolve
 
 from trio_mcp.registry.context import Context
 from trio_mcp.server.caller import Caller
@@ -50,6 +50,15 @@ class RequestContext:
         """The request's `_meta`; `None` if it has none."""
         meta = self.params.get("_meta")
         return meta if isinstance(meta, dict) else None
+
+    def lean(self, params: dict[str, Json]) -> RequestContext:
+        """Return what lasts longer than the request, with other parameters and a bounded caller.
+
+        Raises:
+            McpError: The caller has declared too much (`-32602`).
+        """
+        caller = self.caller.kept(self.server.limits.max_client_bytes)
+        return evolve(self, params=params, caller=caller)
 
     def complete(self, result: dict[str, Json]) -> dict[str, Json]:
         """Add to a result what the request's revision wants in every result."""

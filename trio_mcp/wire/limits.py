@@ -18,6 +18,7 @@ _at_least_zero: Any = bound(zero=True)
 
 
 SERVER_BOUNDS: Final = (
+    "max_client_bytes",
     "max_worker_threads",
     "tool_timeout",
     "progress_rate",
@@ -48,6 +49,11 @@ class Limits:
 
     max_batch: int = field(default=1000, validator=_count)
     """The most messages in one JSON-RPC batch."""
+
+    max_client_bytes: int = field(default=64 * 1024, validator=_count)
+    """Bytes of memory for what is kept of what a client says of itself, for a session or a
+    subscription. A client with larger capabilities is refused; of a larger `clientInfo`, name,
+    title and version are kept."""
 
     max_concurrent_calls: int = field(default=128, validator=_count)
     """Calls that run at the same time on one connection; further ones wait."""

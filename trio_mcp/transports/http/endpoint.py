@@ -7,6 +7,7 @@ Both go through the same dispatcher as on any other transport.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
@@ -63,6 +64,9 @@ from trio_mcp.wire.jsonrpc import (
 from trio_mcp.wire.methods import modern_only
 from trio_mcp.wire.revisions import BY_NAME, LEGACY, META_CLIENT_CAPABILITIES, MODERN
 
+Sender = tuple[str | None, bytes]
+"""Who sends a request: whose token it has, and which program says that it sends it."""
+
 _ASSUMED: Final = "2025-03-26"
 _ONE_AT_A_TIME: Final = McpError(
     INVALID_REQUEST, "Invalid request: a modern client sends one request or notification at a time"
@@ -81,7 +85,7 @@ class McpEndpoint:
     _slots: Slots
     _runner: Runner
     _sharing: Sharing
-    _alone: dict[Inbound, HttpRequest] = field(factory=dict, init=False)
+    _alone: dict[Inbound, Sender] = field(factory=dict, init=False)
     stopping: bool = field(default=False, init=False)
     methods: Methods = field(init=False)
 
@@ -117,22 +121,25 @@ class McpEndpoint:
         check_json(http)
         if not accepts(http, JSON, EVENTS):
             raise Refusal(406, "The client must accept application/json and text/event-stream.")
+        answering = await self._read_message(http)
+        await answering  # which may last for ever, so nothing of the message is kept here
+
+    async def _read_message(self, http: HttpRequest) -> Awaitable[None]:
+        """Read a message, and return what answers it."""
         message, _ = await read_message(http, self._server.limits)
         self.require(http, message)
         if self.stopping and self._would_end_at_once(message):
             raise _stopping()
         if isinstance(message, Request) and self._is_modern(http, message):
-            await self._answer(http, message, _session_of(http), modern=True)
-        elif _says_modern(http):
+            return self._answer(http, message, _session_of(http), modern=True)
+        if _says_modern(http):
             if not isinstance(message, Notification):
                 raise bad_message(UNKNOWN_ID, _ONE_AT_A_TIME)
-            await self._take_notification(http, message, _session_of(http))
-        else:
-            _check_version(http)
-            if self._sessions.options.stateless or _stands_alone(http, message):
-                await self._answer_alone(http, message)
-            else:
-                await self._answer_in_session(http, message)
+            return self._take_notification(http, message, _session_of(http))
+        _check_version(http)
+        if self._sessions.options.stateless or _stands_alone(http, message):
+            return self._answer_alone(http, message)
+        return self._answer_in_session(http, message)
 
     def _would_end_at_once(self, message: Message) -> bool:
         """Whether it begins something that lasts no longer than this server."""
@@ -194,7 +201,7 @@ class McpEndpoint:
             meant = [
                 inbound
                 for inbound, its in self._alone.items()
-                if is_id(id) and id in inbound and _sender_of(its) == sender
+                if is_id(id) and id in inbound and its == sender
             ]
             if http.principal is not None and len(meant) == 1:
                 meant[0].note(message)
@@ -203,7 +210,7 @@ class McpEndpoint:
     def _inbound_for(self, http: HttpRequest, session: Session) -> Inbound:
         """The requests of one POST that stands for itself, until it is taken out of `_alone`."""
         inbound = Inbound(Dispatcher(self._server, session), self._slots)
-        self._alone[inbound] = http
+        self._alone[inbound] = _sender_of(http)
         return inbound
 
     async def _answer(
@@ -211,11 +218,12 @@ class McpEndpoint:
     ) -> None:
         inbound = self._inbound_for(http, session)
         try:
-            channel = ResponseChannel(http, self._policy.keep_alive)
+            channel, id = ResponseChannel(http, self._policy.keep_alive), message.id
             request = inbound.admit(message, channel)
+            del message  # a subscription lasts, and does not need all of it
             if not isinstance(request, InboundRequest):
                 status = status_of(request) if modern else 200
-                await finish(http, outgoing(http, message.id, request), status)
+                await finish(http, outgoing(http, id, request), status)
                 return
             if request.may_notify:
                 channel = request.channel = QueuedChannel(
@@ -226,7 +234,7 @@ class McpEndpoint:
             del self._alone[inbound]
         if not channel.ended:
             status = status_of(channel.reply) if modern else 200
-            answer = outgoing(http, message.id, channel.reply)
+            answer = outgoing(http, id, channel.reply)
             # Nothing else holds it now: a slow client gives memory back with each piece it takes.
             channel.reply = request.reply = None
             await finish(http, answer, status)
@@ -362,8 +370,7 @@ def _stopping() -> Refusal:
     return Refusal(503, "The server is stopping.", [(b"retry-after", b"10")])
 
 
-def _sender_of(http: HttpRequest) -> tuple[str | None, bytes]:
-    """Who sends a request: whose token it has, and which program says that it sends it."""
+def _sender_of(http: HttpRequest) -> Sender:
     return http.principal, http.headers.get(b"user-agent", b"")
 
 

@@ -98,7 +98,6 @@ class SessionSharing:
         """Let other instances know of a new session, once its handshake is done.
 
         Raises:
-            Refusal: The client says so much of itself that to read it again takes long.
             StoreError: The store cannot be used.
         """
 

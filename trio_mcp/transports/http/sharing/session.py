@@ -31,8 +31,7 @@ from trio_mcp.registry.changes import ListChanged, Listener, ResourceUpdated
 from trio_mcp.server.caller import Caller
 from trio_mcp.store.changes import ABSENT, Append, Conflict, Entry, News, Put
 from trio_mcp.store.exact import dumps, loads
-from trio_mcp.threads import is_large
-from trio_mcp.transports.http.request import Refusal, no_stream
+from trio_mcp.transports.http.request import no_stream
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sharing.following import follow
 from trio_mcp.transports.http.sharing.instance import Instance
@@ -113,10 +112,7 @@ class SharedSession(SessionSharing):
         nursery.start_soon(self._run)
 
     async def begin(self) -> None:
-        about = self._describe()
-        if is_large(about):
-            raise Refusal(400, "The handshake says more of the client than is remembered.")
-        await self._put(about)
+        await self._put(self._describe())
 
     async def _put(self, about: dict[str, Json]) -> None:
         now = trio.current_time()
