@@ -1,5 +1,6 @@
 """`trio-mcp install`: one entry more in a host's configuration, and nothing else."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -428,3 +429,88 @@ def test_a_file_that_changes_meanwhile_is_not_overwritten(
     assert outcome.status == 1
     assert outcome.error.endswith("has changed meanwhile; start again")
     assert config.read_text() == '{"theirs": 1}'
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such files on Windows")
+@pytest.mark.parametrize("kind", ["fifo", "directory", "loop", "device"])
+@pytest.mark.parametrize("command", [["install", URL, "--name", "x"], ["uninstall", "x"]])
+def test_only_regular_files_are_read_and_replaced(
+    cli: CommandLine, tmp_path: Path, kind: str, command: list[str]
+) -> None:
+    config = tmp_path / "config"
+    match kind:
+        case "fifo":
+            os.mkfifo(config)
+        case "directory":
+            config.mkdir()
+        case "loop":
+            config.symlink_to(config)
+        case "device":
+            config.symlink_to("/dev/null")
+    before = config.lstat()
+    # The one that is not safe to try is not written in any case.
+    how = "--dry-run" if kind == "device" else "--yes"
+    outcome = cli(*command, "--host", "generic", "--file", str(config), how)
+    assert (outcome.status, outcome.out) == (1, "")
+    told = os.strerror(errno.ELOOP) if kind == "loop" else "it is no regular file"
+    assert outcome.error == f"{os.path.realpath(config)}: {told}"
+    after = config.lstat()
+    assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
+
+
+def test_a_file_without_end_is_read_up_to_a_bound(cli: CommandLine, tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    config.touch()
+    os.truncate(config, 64 * 1024 * 1024 + 1)
+    outcome = cli("install", URL, "--host", "generic", "--yes")
+    assert (outcome.status, outcome.error) == (1, f"{config} has more than 67,108,864 bytes")
+
+
+def test_numbers_of_any_length_stay_as_they_are(cli: CommandLine, tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    long = "1" * 5000
+    config.write_text(f'{{"long": {long}, "mcpServers": {{"a": {{"x": [-{long}]}}}}}}')
+    words = ["--host", "generic", "--yes"]
+    assert cli("install", URL, "--name", "mine", *words).status == 0
+    assert config.read_text().count(long) == 2
+    assert cli("uninstall", "a", *words).status == 0
+    assert config.read_text().count(long) == 1
+    assert URL in config.read_text()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a mode says nothing on Windows")
+def test_a_new_file_is_for_its_owner_alone(cli: CommandLine, tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    token = ["--header", "Authorization: Bearer t"]
+    words = ["install", URL, *token, "--host", "generic", "--yes"]
+    assert cli(*words).status == 0
+    assert config.stat().st_mode & 0o777 == 0o600
+    config.chmod(0o640)
+    assert cli(*words, "--name", "another").status == 0
+    assert config.stat().st_mode & 0o777 == 0o640, "what was there keeps its mode"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"mcpServers": {"x": 1, "y": 2, "x": 3}}', '{"mcpServers": {"y": 2}}'),
+        (
+            '{"mcpServers": {"x": 1}, "mcpServers": {"x": 2, "y": 3}}',
+            '{"mcpServers": {}, "mcpServers": {"y": 3}}',
+        ),
+    ],
+)
+def test_a_server_that_stands_there_twice_is_uninstalled_twice(
+    cli: CommandLine, tmp_path: Path, before: str, after: str
+) -> None:
+    config = tmp_path / "mcp.json"
+    config.write_text(before)
+    assert cli("uninstall", "x", "--host", "generic", "--yes").status == 0
+    assert config.read_text() == after
+
+
+@pytest.mark.parametrize("begin", ["/*", '"\\"', '"\\', "/**/,", "//"])
+def test_what_has_no_end_is_looked_for_once(begin: str) -> None:
+    """That it is looked for again at each place would show in the suite's time."""
+    with pytest.raises(BrokenJson):
+        Document(begin * 200_000, comments=True)

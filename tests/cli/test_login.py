@@ -338,10 +338,12 @@ def test_a_program_gets_in_by_its_key(
     refused = cli("tools", shop, *client, "key.pem")  # for this issuer knows no keys
     assert refused.error == f"{issuer.url} refused with status 400: invalid_client"
     assert issuer.forms[0]["client_assertion"].count(".") == 2
-    (tmp_path / "key.pem").write_text("hello")
-    bad = cli("tools", shop, *client, "key.pem")
     told = "--client-key key.pem: this is no private key in PEM without a password"
-    assert (bad.status, bad.error) == (2, told)
+    for size in (100, 2**40):  # of which the second is no more than a hole in the file system
+        (tmp_path / "key.pem").write_text("hello")
+        os.truncate(tmp_path / "key.pem", size)
+        bad = cli("tools", shop, *client, "key.pem")
+        assert (bad.status, bad.error) == (2, told)
     missing = cli("tools", shop, *client, "none.pem")
     assert (missing.status, missing.error) == (1, "none.pem: No such file or directory")
 

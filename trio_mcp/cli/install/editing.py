@@ -17,10 +17,12 @@ from attrs import frozen
 from trio_mcp.cli.failures import Failure
 from trio_mcp.wire.jsonrpc import Json
 
-_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
-_TRAILING_COMMA: Final = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])', re.DOTALL)
+# Strings and comments may lack their ends, or each would be looked for as often as one may begin.
+_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*+"?|//[^\r\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_TRAILING_COMMA: Final = re.compile(r'"(?:\\.|[^"\\])*+"?|,(?=\s*[}\]])', re.DOTALL)
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _INDENTED: Final = re.compile(r"^([ \t]+)\S", re.MULTILINE)
+_DECODER: Final = json.JSONDecoder(parse_int=float)  # which takes any number of digits
 
 
 class BrokenJson(Failure):
@@ -69,24 +71,33 @@ class Document:
         self._replace(member.begin, member.end, self._written(value, self._indent_at(member.at)))
 
     def remove(self, path: Sequence[str]) -> None:
-        start = self._skip(0)
-        for key in path:
-            inside, members = start, self._members(start)
-            at = max(index for index, each in enumerate(members) if each.key == key)
-            start = members[at].begin
-        if at + 1 < len(members):
-            self._replace(members[at].at, members[at + 1].at, "")
-        elif at:
-            self._replace(members[at - 1].end, members[at].end, "")
-        else:
-            self._replace(inside + 1, self._end_of(inside) - 1, "")
+        """Remove a value; if its keys stand there several times, all that they stand for."""
+        while (found := self._find(self._skip(0), path)) is not None:
+            inside, members, at = found
+            if at + 1 < len(members):
+                self._replace(members[at].at, members[at + 1].at, "")
+            elif at:
+                self._replace(members[at - 1].end, members[at].end, "")
+            else:
+                self._replace(inside + 1, self._end_of(inside) - 1, "")
+
+    def _find(self, start: int, path: Sequence[str]) -> tuple[int, list[Member], int] | None:
+        """Return where the object that has a value begins, its members, and which of them it is."""
+        key, *rest = path
+        members = self._members(start) if self._plain[start] == "{" else []
+        for at, member in enumerate(members):
+            if member.key == key:
+                found = self._find(member.begin, rest) if rest else (start, members, at)
+                if found is not None:
+                    return found
+        return None
 
     def _parse(self) -> None:
         self._plain = _blank(_COMMENT, self.text) if self._comments else self.text
         if self._comments:
             self._plain = _blank(_TRAILING_COMMA, self._plain)
         try:
-            self.value = json.loads(self._plain)
+            self.value = _DECODER.decode(self._plain)
         except json.JSONDecodeError as error:
             where = f"line {error.lineno}, column {error.colno}"
             raise BrokenJson(f"it is not JSON: {error.msg} ({where})") from None
@@ -96,13 +107,13 @@ class Document:
             raise BrokenJson("it is no JSON object")
 
     def _end_of(self, begin: int) -> int:
-        return json.JSONDecoder().raw_decode(self._plain, begin)[1]
+        return _DECODER.raw_decode(self._plain, begin)[1]
 
     def _members(self, start: int) -> list[Member]:
         members = []
         at = self._skip(start + 1)
         while self._plain[at] != "}":
-            key, after = json.JSONDecoder().raw_decode(self._plain, at)
+            key, after = _DECODER.raw_decode(self._plain, at)
             begin = self._skip(self._skip(after) + 1)
             end = self._end_of(begin)
             members.append(Member(key, at, begin, end))

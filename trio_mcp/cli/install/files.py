@@ -6,12 +6,16 @@ import os
 import tempfile
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from attrs import frozen
 from platformdirs import user_state_path
 
 from trio_mcp.cli.failures import Failure
+from trio_mcp.system.folders import open_folder
 from trio_mcp.system.private import write_whole
+
+_MOST_BYTES: Final = 64 * 1024 * 1024
 
 
 @frozen
@@ -42,12 +46,23 @@ class ConfigFile:
 
 
 def read_config(path: Path) -> ConfigFile:
-    """Read a file; a missing one is empty. Links are followed, so that they stay."""
-    path = path.resolve()
+    """Read a regular file; a missing one is empty. Links are followed, so that they stay."""
+    path = Path(os.path.realpath(path))
     try:
-        return ConfigFile(path, path.read_bytes())
+        folder = open_folder(path.parent)
+        try:
+            file = os.fdopen(folder.open_file(path.name), "rb")
+        finally:
+            folder.close()
+        with file:
+            data = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         return ConfigFile(path, None)
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror}") from None
+    if len(data) > _MOST_BYTES:
+        raise Failure(f"{path} has more than {_MOST_BYTES:,} bytes")
+    return ConfigFile(path, data)
 
 
 def _keep(path: Path, data: bytes) -> Path:
@@ -64,6 +79,4 @@ def _mode(path: Path) -> int:
     try:
         return path.stat().st_mode & 0o777
     except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
+        return 0o600  # the entry of a server may have secrets in it

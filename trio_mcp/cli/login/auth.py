@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from importlib.util import find_spec
-from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import httpx2
 from attrs import define, field
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
     from trio_mcp.auth import ClientCredentials
 
 _PASS_A_TOKEN = "--token-env VARIABLE passes a token"  # noqa: S105
+_LONGEST_KEY: Final = 64 * 1024
+"""Bytes; what is longer is no key, and may be without end."""
 
 
 @define(eq=False, slots=False)
@@ -138,11 +139,16 @@ def as_client(
         return ClientCredentials(
             client_id=client_id,
             client_secret=secret,
-            private_key=None if key is None else Path(key).read_bytes(),
+            private_key=None if key is None else _start_of(key),
             issuer=issuer,
         )
     except ValueError as error:
         raise Usage(str(error).replace("private_key:", f"--client-key {key}:")) from None
+
+
+def _start_of(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(_LONGEST_KEY)
 
 
 async def sent_by_hand(auth: httpx2.Auth, url: str) -> dict[str, str]:
