@@ -42,7 +42,7 @@ rest: $(VENV)/.test peers windows  ## Run what `make test` leaves out: it needs 
 	@$(BIN)/python -m tests.fuzz.run --runs 500
 	@$(MAKE) --no-print-directory portable conformance demo clone
 
-peers: $(VENV)/.test  ## Install the npm packages, FastMCP, the frameworks and the fuzzer that tests need, below .conformance
+peers: $(VENV)/.test  ## Install the npm packages, FastMCP, the frameworks, uv and the fuzzer that tests need, below .conformance
 	@$(BIN)/python -m tests.interop.packages
 
 windows: $(VENV)/.test  ## Install Python for Windows below .conformance, to run under Wine

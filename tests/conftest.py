@@ -12,7 +12,7 @@ from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 from tests.interop import windows
-from tests.interop.packages import FASTMCP, FRAMEWORKS, FUZZ, OPENAPI, SERVERS, are_installed
+from tests.interop.packages import FASTMCP, FRAMEWORKS, FUZZ, OPENAPI, SERVERS, UV, are_installed
 from tests.support.processes import SYSTEM_PATH
 
 # A failure comes again, and none comes by chance. `make rest` looks twenty times as far.
@@ -39,6 +39,7 @@ PROGRAMS = {
     "openapi": (OPENAPI.is_there, "documents of services are missing: run `make peers`"),
     "frameworks": (FRAMEWORKS.is_there, "LangChain and others are missing: run `make peers`"),
     "atheris": (FUZZ.is_there, "atheris is missing: run `make peers`"),
+    "uv": (UV.is_there, "uv is missing: run `make peers`"),
     "servers": (SERVERS.is_there, "servers from PyPI are missing: run `make peers`"),
     "chromium": (
         lambda: shutil.which("chromium") is not None,

@@ -1,6 +1,7 @@
 """`trio-mcp bundle` and `trio-mcp publish`: what others get, and what is refused."""
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.support import CommandLine
-from tests.interop.packages import FOLDER
+from tests.interop.packages import FOLDER, UV
 from tests.support.processes import ENVIRONMENT
 from trio_mcp import connect
 from trio_mcp.transports.process import ProcessOptions
@@ -71,6 +72,40 @@ async def test_a_bundle_serves_wherever_it_is_unpacked(
     assert result.text == "Guten Tag, Ada!"
 
 
+@pytest.mark.long
+@pytest.mark.needs("uv")
+@pytest.mark.requirement("K6")
+async def test_a_bundle_starts_as_its_manifest_says(
+    cli: CommandLine, project: Path, tmp_path: Path
+) -> None:
+    """A host puts the folder and the settings into the command of the manifest, and runs that."""
+    change(project / "weather_desk.py", "{GREETINGS[language]}", "{os.environ['HELLO_WORD']}")
+    change(project / "weather_desk.py", "import trio\n", "import os\nimport trio\n")
+    words = ["--author", "Ada", "--setting", "HELLO_WORD", "-o", "x.mcpb"]
+    assert cli("bundle", "weather_desk.py", *words).status == 0
+    unpacked = tmp_path / "elsewhere" / "un packed"
+    with zipfile.ZipFile("x.mcpb") as archive:
+        archive.extractall(unpacked)
+    known = {"__dirname": str(unpacked), "user_config.hello_word": "Salut"}
+
+    def filled(text: str) -> str:
+        for name, value in known.items():
+            text = text.replace(f"${{{name}}}", value)
+        return text
+
+    start = manifest_of(Path("x.mcpb"))["server"]["mcp_config"]
+    assert start["command"] == "uv"
+    command = [str(UV.python.with_name("uv")), *map(filled, start["args"])]
+    # The packages are those of this environment: none of ours is on the index yet.
+    ours = {"UV_PROJECT_ENVIRONMENT": sys.prefix, "UV_NO_SYNC": "1", "UV_OFFLINE": "1"}
+    settings = {name: filled(value) for name, value in start["env"].items()}
+    options = ProcessOptions(env={**ENVIRONMENT, **ours, **settings}, cwd="/")
+    async with connect(command, process_options=options) as client:
+        assert client.server_info is not None
+        assert client.server_info.name == "weather-desk"
+        assert (await client.call_tool("greet", {"name": "Ada"})).text == "Salut, Ada!"
+
+
 @pytest.mark.parametrize("target", ["src/desk/main.py:make", "desk.main:make", "desk.main:shop"])
 async def test_registries_in_packages_and_from_functions(
     target: str, cli: CommandLine, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -121,6 +156,47 @@ def test_what_a_bundle_leaves_out(cli: CommandLine, project: Path) -> None:
             "weather_desk.py",
         }
     assert [each.name for each in project.glob("*.part")] == []
+
+
+PRIVATE = {
+    **dict.fromkeys(("id_rsa", "keys/server.pem", "KEYS/Server.PEM", "x.key", "prod.env"), b"x"),
+    **dict.fromkeys(("cache.db", "cache.db-wal", "users.sqlite3", "gcp-credentials.json"), b"x"),
+    "deploy": b"# for production\n-----BEGIN OPENSSH PRIVATE KEY-----\n",
+    "state": b"SQLite format 3\0...",
+}
+
+
+def test_what_is_private_is_left_out_of_a_bundle_and_named(cli: CommandLine, project: Path) -> None:
+    for name, data in PRIVATE.items():
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_bytes(data)
+    for name in ("id_rsa.pub", "monkey.py", "notes.md"):
+        (project / name).write_text("-----BEGIN CERTIFICATE-----")
+    words = ["bundle", "weather_desk.py", "--author", "Ada", "-o", "x.mcpb"]
+    done = cli(*words)
+    assert done.status == 0
+    packed = names_in(project / "x.mcpb")
+    assert packed.isdisjoint(PRIVATE)
+    assert packed >= {"id_rsa.pub", "monkey.py", "notes.md", "weather_desk.py"}
+    assert "Left out, as private: " in done.err
+    assert "id_rsa" in done.err
+    assert "--include NAME adds" in done.err
+
+    assert cli(*words, "--include", "*.db", "--include", "keys/server.pem").status == 0
+    assert names_in(project / "x.mcpb") - packed == {"cache.db", "keys/server.pem"}
+    mistaken = cli(*words, "--include", "cahce.db")
+    assert (mistaken.status, mistaken.error) == (
+        2,
+        f"--include cahce.db means no file of {project}",
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such files on Windows")
+def test_a_bundle_replaces_nothing_but_a_file(cli: CommandLine, project: Path) -> None:
+    os.mkfifo(project / "x.mcpb")
+    done = cli("bundle", "weather_desk.py", "--author", "Ada", "-o", "x.mcpb")
+    assert (done.status, done.error) == (1, "x.mcpb is no regular file; give another --output")
+    assert (project / "x.mcpb").is_fifo()
 
 
 def test_what_the_project_says_is_in_the_manifest(cli: CommandLine, project: Path) -> None:

@@ -126,6 +126,9 @@ FUZZ: Final = Environment(
 )
 """The fuzzer that is led by coverage, and what our entrances need."""
 
+UV: Final = Environment("uv", ["uv>=0.9,<1"])
+"""What hosts start bundles with."""
+
 
 def are_installed() -> bool:
     """Whether the packages from npm are there, as they are wanted here."""
@@ -137,7 +140,7 @@ def main() -> None:
     if not are_installed():
         install_from_npm(FOLDER, (f"{name}@{version}" for name, version in PACKAGES.items()))
         INSTALLED.write_text(json.dumps(PACKAGES))
-    for each in (FASTMCP, FRAMEWORKS, FUZZ, OPENAPI, SERVERS):
+    for each in (FASTMCP, FRAMEWORKS, FUZZ, OPENAPI, SERVERS, UV):
         if not each.is_there():
             each.install()
 

@@ -21,11 +21,21 @@ from trio_mcp.cli.packaging.project import Project, find_project
 from trio_mcp.cli.screen import Screen, to_json
 from trio_mcp.cli.target import folder_of, load_registry, registry_target, split_target
 from trio_mcp.registry import Registry
+from trio_mcp.schema.sentences import join_words
 from trio_mcp.wire.jsonrpc import Json
 
 _SCRIPT: Final = "mcpb_server.py"
 _IGNORED: Final = ("__pycache__", "node_modules", "build", "dist", "venv", "*.egg-info", "*.mcpb")
 """Left out of bundles, like all that is hidden."""
+_PRIVATE: Final = (
+    *("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.pem", "*.key", "*.ppk", "*.p12", "*.pfx"),
+    *("*.jks", "*.keystore", "*.kdbx", "*.gpg", "*.ovpn", "*.env", "*.tfstate", "*.tfvars"),
+    *("*.db", "*.db-*", "*.sqlite*", "*.mdb", "*.dump", "*.rdb", "htpasswd"),
+    *("*credentials*.json", "client_secret*.json", "service?account*.json", "secrets.*"),
+)
+"""Names of files that have keys, passwords or people's data in them."""
+_PRIVATE_BEGIN: Final = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY|\ASQLite format 3\0")
+_LOOKED_AT: Final = 4096
 _IGNORE_FILE: Final = ".mcpbignore"
 _MAX_BYTES: Final = 512 * 1024 * 1024
 _SETTING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=(.+))?")
@@ -38,18 +48,21 @@ def bundle(
     *,
     output: Annotated[Path | None, Parameter(alias="-o")] = None,
     author: str | None = None,
+    include: tuple[str, ...] = (),
     setting: tuple[str, ...] = (),
     secret: tuple[str, ...] = (),
 ) -> int:
     """Write an MCP bundle (.mcpb), which hosts such as Claude Desktop install by a click.
 
-    It has the files of the project, but for what is hidden, built or named in .mcpbignore. The host
-    installs the dependencies.
+    It has the files of the project, but for what is hidden, built or named in .mcpbignore, and what
+    may be private: keys, passwords, databases. The host installs the dependencies.
 
     Args:
         target: What is served.
         output: The file to write; by default NAME-VERSION.mcpb.
         author: Who made it, if pyproject.toml does not say.
+        include: A file that seems private and is not, by its name or path; * stands for any
+            characters. May be repeated.
         setting: A variable KEY, or KEY=DESCRIPTION, that the host asks the person for. May be
             repeated.
         secret: The same for a password or a key, which the host keeps safe. May be repeated.
@@ -61,12 +74,19 @@ def bundle(
     registry = load_registry(place)
     manifest = _make_manifest(registry, project, author, settings_of(setting, secret))
     path = output or Path(f"{manifest['name']}-{manifest['version']}.mcpb")
-    files = list(_files(project.root, path.resolve()))
-    if project.root / _SCRIPT in files:
+    if path.exists() and not path.is_file():
+        raise Failure(f"{path} is no regular file; give another --output")
+    found = list(_files(project.root, path.resolve()))
+    if project.root / _SCRIPT in found:
         raise Failure(f"{_SCRIPT} is the name of a file that the bundle needs; rename yours")
+    private = _private_among(found, project.root, include)
+    files = [file for file in found if file not in private]
     written = {"manifest.json": to_json(manifest), _SCRIPT: _script_for(place, project.root)}
     size = _write(path, project.root, files, written)
     screen = Screen()
+    if private:
+        names = join_words((file.relative_to(project.root).as_posix() for file in private), "and")
+        screen.note(f"Left out, as private: {names}. --include NAME adds what is not.", "yellow")
     screen.note(f"Written: {path} ({len(files)} files, {size:,} bytes)", "green")
     return OK
 
@@ -183,10 +203,28 @@ def _files(root: Path, output: Path) -> Iterator[Path]:
 
 
 def _is_ignored(path: Path, root: Path, patterns: Sequence[str]) -> bool:
-    if path.name.startswith(".") or (path / "pyvenv.cfg").is_file():
-        return True
+    is_hidden = path.name.startswith(".") or (path / "pyvenv.cfg").is_file()
+    return is_hidden or _matches(path, root, patterns)
+
+
+def _matches(path: Path, root: Path, patterns: Sequence[str]) -> bool:
     names = (path.name, path.relative_to(root).as_posix())
     return any(fnmatch(name, pattern) for pattern in patterns for name in names)
+
+
+def _private_among(files: Sequence[Path], root: Path, include: Sequence[str]) -> list[Path]:
+    """Find files that by their names or beginnings are private, and are not to be included."""
+    for pattern in include:
+        if not any(_matches(file, root, [pattern]) for file in files):
+            raise Usage(f"--include {pattern} means no file of {root}")
+    return [file for file in files if _is_private(file) and not _matches(file, root, include)]
+
+
+def _is_private(path: Path) -> bool:
+    if any(fnmatch(path.name.lower(), pattern) for pattern in _PRIVATE):
+        return True
+    with path.open("rb") as file:
+        return _PRIVATE_BEGIN.search(file.read(_LOOKED_AT)) is not None
 
 
 def _write(path: Path, root: Path, files: Sequence[Path], written: Mapping[str, str]) -> int:
