@@ -89,13 +89,17 @@ def _chosen(issuers: Sequence[str], wanted: str | None) -> str:
         return issuers[0]
     if wanted not in issuers:
         parsed(issuers[0], "the authorization server")
+        close = [issuer for issuer in issuers if issuer.rstrip("/") == wanted.rstrip("/")]
+        if close:
+            why = "they differ by a slash at the end: write it as the server does"
+            raise AuthorizationError(f"the issuer is {close[0]}, not {wanted}; {why}")
         raise AuthorizationError(elsewhere(wanted, issuers[0]))
     return wanted
 
 
 def elsewhere(wanted: str, named: str) -> str:
     """Say that a server names another authorization server than it should."""
-    why = f"the server is no longer with the issuer {wanted}, but with {origin(named)}"
+    why = f"the server's tokens come from {origin(named)}, not from the issuer {wanted}"
     return f"{why}: what was given for the one is no good for the other"
 
 

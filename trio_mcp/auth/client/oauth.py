@@ -60,6 +60,10 @@ class OAuth(AuthorizationFlow):
         redirect_port: The port on this machine for the redirect; by default any.
         redirect_host: The host of the redirect: `127.0.0.1` or `localhost`.
         timeout: Seconds that the person has for a login.
+        assume_pkce: Log in although the authorization server does not announce PKCE with S256, as
+            GitHub, Google and older servers do not. It is used all the same. Set it only where you
+            know that the server checks it; otherwise a code that is stolen on the way is good for
+            the thief.
         scopes: Scopes to ask for besides those that the server needs.
         issuer: The authorization server that this is for, and that knows the `client_id`.
         store: Where tokens are kept; by default in memory.
@@ -89,6 +93,7 @@ class OAuth(AuthorizationFlow):
     redirect_port: int = 0
     redirect_host: str = "127.0.0.1"
     timeout: float = 300.0
+    assume_pkce: bool = False
 
     @property
     def _is_arranged(self) -> bool:
@@ -111,7 +116,7 @@ class OAuth(AuthorizationFlow):
         self, found: Discovered, asked: tuple[str, ...], access: Access
     ) -> tuple[ClientRegistration, Form]:
         server = found.server
-        _check_abilities(server)
+        _check_abilities(server, self.assume_pkce)
         registered = await self._registered(server)
         try:
             return await self._log_in(found, asked, access, registered)
@@ -224,11 +229,13 @@ def _is_free(port: int) -> bool:
         return True
 
 
-def _check_abilities(server: ServerMetadata) -> None:
+def _check_abilities(server: ServerMetadata, assume_pkce: bool) -> None:
     """Raise `AuthorizationError` for an authorization server that lacks what we need."""
-    where = origin(server.issuer)
-    if METHOD not in (server.code_challenge_methods_supported or ()):
-        raise AuthorizationError(f"{where} does not say that it knows PKCE with {METHOD}: refused")
+    where, methods = origin(server.issuer), server.code_challenge_methods_supported
+    if METHOD not in (methods or ()) and not (assume_pkce and methods is None):
+        why = f"{where} does not say that it knows PKCE with {METHOD}: refused"
+        known = "" if methods is not None else "; OAuth(assume_pkce=True) logs in all the same"
+        raise AuthorizationError(why + known)
     for name in ("authorization_endpoint", "token_endpoint"):
         if getattr(server, name) is None:
             raise AuthorizationError(f"{where} names no {name}")
