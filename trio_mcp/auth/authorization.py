@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from math import inf
 from typing import Any
 
@@ -11,6 +11,8 @@ import trio
 from attrs import evolve, field, frozen
 
 from trio_mcp.public import public_in
+
+ProviderToken = Callable[[], Awaitable[str]]
 
 
 @public_in("trio_mcp.auth")
@@ -51,9 +53,30 @@ class Authorization:
     deadline: float = field(default=inf, repr=False, eq=False)
     """When sessions and streams that it opened end, by Trio's clock."""
 
+    provider_token: ProviderToken | None = field(default=None, repr=False, eq=False)
+    """Gives the token of the provider where the caller has logged in (see `OAuthProxy`); `None`
+    where there is none."""
+
     principal: str = field(init=False, repr=False)
     """Names the owner of what is begun with it. Tokens for the same subject, client and issuer
     have the same one."""
+
+    @property
+    def name(self) -> str | None:
+        """What to call the caller; `None` if the authorization server does not say."""
+        return self._text("name")
+
+    @property
+    def email(self) -> str | None:
+        """The caller's address, as the authorization server has it; `None` if it does not say.
+
+        From an `OAuthProxy`, it is one that the provider has verified.
+        """
+        return self._text("email")
+
+    def _text(self, claim: str) -> str | None:
+        value = self.claims.get(claim)
+        return value if isinstance(value, str) else None
 
     def __attrs_post_init__(self) -> None:
         name = self.subject or ""

@@ -85,6 +85,31 @@ class Context(Generic[State]):
     _opened: Opened | None = field(default=None, repr=False, eq=False)
 
     @property
+    def caller(self) -> Authorization | None:
+        """Who calls, by the access token: subject, name, email, claims (as `authorization`)."""
+        return self.authorization
+
+    async def provider_token(self) -> str:
+        """Return the access token of the provider at which the caller has logged in.
+
+        It is for calls upstream on behalf of the caller. It is renewed when it is about to expire,
+        by one request however many calls wait. Ask for it each time; do not keep it.
+
+        Raises:
+            RuntimeError: The server has no `OAuthProxy`, where callers log in at a provider.
+            AuthorizationError: The login has ended, or the provider cannot be reached.
+            StoreError: The store of logins cannot be used.
+
+        If cancelled, a renewal that was begun is lost for this call only.
+        """
+        if self.authorization is None or self.authorization.provider_token is None:
+            raise RuntimeError(
+                "there is no provider's token: serve with HttpPolicy(auth=...) of an OAuthProxy, "
+                "such as github(...)"
+            )
+        return await self.authorization.provider_token()
+
+    @property
     def params(self) -> dict[str, Json]:
         """The parameters of the request as they came; none when there is no request."""
         return {} if self._conversation is None else self._conversation.params

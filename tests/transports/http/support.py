@@ -32,6 +32,7 @@ from trio_mcp import (
     SessionOptions,
     http_app,
 )
+from trio_mcp.store.protocol import StoreLike
 from trio_mcp.transports.http.server.peers import CANCELS as EXTENSION
 
 CANCELS, IGNORES, RAISES = "cancels", "ignores", "raises"
@@ -297,6 +298,8 @@ class Host:
         self.manner = manner
         self.failures: list[Exception] | None = None
         """What the app raised, for tests that expect it; a failure of the test otherwise."""
+        self.requests = 0
+        """So many it was sent."""
         self._nursery = nursery
 
     def failed(self, error: Exception) -> None:
@@ -321,6 +324,7 @@ class Host:
         A header with the value `None` is left out; without a body, `upload` sends it. The path
         may have a query.
         """
+        self.requests += 1
         path, _, query = path.partition("?")
         given: Headers = {"host": "localhost:8000", **(headers or {})}
         fields = [
@@ -367,6 +371,7 @@ async def hosting(
     sse_path: str | None = None,
     card: ServerCard | None = None,
     explorer: bool = False,
+    store: StoreLike | None = None,
 ) -> AsyncIterator[Host]:
     """Serve a registry in memory. In the end nothing may be left that runs."""
     app = http_app(
@@ -378,6 +383,7 @@ async def hosting(
         limits=limits,
         card=card,
         explorer=explorer,
+        store=store,
     )
     mocked = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
     failure: BaseException | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
@@ -35,7 +35,13 @@ from trio_mcp.auth.server.introspection import Answer, Answers, Introspector
 from trio_mcp.auth.server.issuer_keys import IssuerKeys
 from trio_mcp.auth.server.jwt import JwtVerifier
 from trio_mcp.auth.server.metadata import challenges_of
-from trio_mcp.auth.server.resource import Introspection, ReplayStore, ResourceServer, Verify
+from trio_mcp.auth.server.resource import (
+    Introspection,
+    ReplayStore,
+    ResourceServer,
+    Verify,
+    VerifyFor,
+)
 from trio_mcp.auth.server.single_flight import SingleFlight
 from trio_mcp.auth.server.token_cache import TokenCache
 from trio_mcp.background import background_nursery
@@ -54,9 +60,6 @@ ISSUER_TIMEOUT: Final = 10.0
 
 _REFUSED_FOR: Final = 10.0
 """Seconds for which the issuer is not asked again about a token that it does not know."""
-
-VerifyFor = Callable[[str], Awaitable[tuple[Authorization | None, float]]]
-"""Verifies a token; returns what it allows, and for how many seconds that holds."""
 
 
 @frozen
@@ -77,6 +80,7 @@ class Authenticator:
         fetcher: Makes them.
         clock: Seconds since 1970.
         shared: What the instances of the server share.
+        verify: Verifies tokens, where the rules do not say how.
     """
 
     def __init__(
@@ -87,13 +91,14 @@ class Authenticator:
         fetcher: Fetcher,
         clock: Callable[[], float],
         shared: Shared,
+        verify: VerifyFor | None = None,
     ) -> None:
         self._server = server
         self._scopes = scopes
         self._clock = clock
         self._cache = TokenCache(server.max_cached_tokens)
         self._refused_for = 0.0
-        self._verify = self._verifier(nursery, fetcher, shared.answers)
+        self._verify = verify or self._verifier(nursery, fetcher, shared.answers)
         self._is_dpop_required = server.dpop is not None and server.dpop.required
         self._proofs: ProofVerifier | None = None
         if server.dpop is not None:
@@ -280,6 +285,7 @@ async def authenticating(
     scopes: frozenset[str] = frozenset(),
     clock: Callable[[], float] = time.time,
     shared: Shared | None = None,
+    verify: VerifyFor | None = None,
 ) -> AsyncIterator[Authenticator]:
     """Make an `Authenticator`, as that class says, for the length of the block.
 
@@ -289,4 +295,4 @@ async def authenticating(
     # Requests to issuers that are open at the end are cancelled: no call waits for them.
     async with fetching.opened() as fetcher, background_nursery() as nursery:
         needed = server.scopes | scopes
-        yield Authenticator(server, needed, nursery, fetcher, clock, shared or Shared())
+        yield Authenticator(server, needed, nursery, fetcher, clock, shared or Shared(), verify)

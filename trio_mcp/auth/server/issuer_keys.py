@@ -54,6 +54,7 @@ class IssuerKeys:
     _ttl: float  # seconds for which keys are kept
     _timeout: float  # seconds that fetching them may take
     _on_change: Callable[[], None]
+    _known_uri: str | None = None  # where the keys are, for who has its metadata already
     _keys: PublicKeys | None = field(default=None, init=False)
     _fetched: float = field(default=-inf, init=False)
     _fresh_until: float = field(default=-inf, init=False)
@@ -112,6 +113,8 @@ class IssuerKeys:
             self._on_change()
 
     async def _jwks_uri(self) -> str:
+        if self._known_uri is not None:
+            return self._known_uri
         for url in server_metadata_urls(self.issuer):
             fetched = await self._fetch(url)
             if fetched.status == HTTPStatus.OK:

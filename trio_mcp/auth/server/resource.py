@@ -5,7 +5,8 @@ Importing this costs next to nothing. What verifies tokens is imported when the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
@@ -19,6 +20,8 @@ from trio_mcp.public import public_in
 
 if TYPE_CHECKING:
     from trio_mcp.auth.fetching import Fetching
+    from trio_mcp.auth.proxy.web import Page
+    from trio_mcp.store.protocol import Store
 
 ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -30,10 +33,13 @@ RFC 9864). `EdDSA` is an old name that issuers still use."""
 Verify = Callable[[str], Awaitable[Authorization | None]]
 """Takes an access token; returns what it allows, or `None` if it is not valid."""
 
+VerifyFor = Callable[[str], Awaitable[tuple[Authorization | None, float]]]
+"""Verifies a token; returns what it allows, and for how many seconds that holds."""
+
 _positive: Any = validators.and_(validators.gt(0), validators.lt(inf))
 
 
-def _is_url(_: object, attribute: Attribute[Any], value: Any) -> None:
+def is_url(_: object, attribute: Attribute[Any], value: Any) -> None:
     _check_url(value, attribute.name)
 
 
@@ -61,7 +67,7 @@ class Introspection:
             no other server.
     """
 
-    endpoint: str = field(validator=_is_url)
+    endpoint: str = field(validator=is_url)
     client_id: str
     client_secret: str = field(repr=False)
     cache_ttl: float = field(default=60.0, validator=_positive)
@@ -122,6 +128,15 @@ def _implied(values: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
     return {broad: scopes_of(narrower, "implied_scopes") for broad, narrower in values.items()}
 
 
+@frozen
+class OpenedAuth:
+    """What a `ResourceServer` serves while it is open: pages by path, and what verifies tokens."""
+
+    pages: Mapping[str, Page] = field(factory=dict)
+    verify: VerifyFor | None = None
+    """`None` where the options say how."""
+
+
 @public_in("trio_mcp.auth")
 @frozen(kw_only=True)
 class ResourceServer:
@@ -156,7 +171,7 @@ class ResourceServer:
         'https://mcp.example.com/.well-known/oauth-protected-resource/mcp'
     """
 
-    resource: str = field(validator=_is_url)
+    resource: str = field(validator=is_url)
     issuers: Sequence[str] = field(converter=_issuers)
     scopes: frozenset[str] = field(default=frozenset(), converter=scopes_of)
     verifier: Introspection | Verify | None = field(default=None, repr=False)
@@ -182,7 +197,7 @@ class ResourceServer:
     name: str | None = None
     """What people should see; otherwise the registry's title or name."""
 
-    documentation: str | None = field(default=None, validator=validators.optional(_is_url))
+    documentation: str | None = field(default=None, validator=validators.optional(is_url))
     """A page for developers."""
 
     @algorithms.validator
@@ -210,3 +225,16 @@ class ResourceServer:
     def metadata_path(self) -> str:
         """Its path, where a proxy or an outer application may have to route it from."""
         return urlsplit(self.metadata_url).path
+
+    @asynccontextmanager
+    async def opened(
+        self, store: Store, title: str, scopes: Callable[[], frozenset[str]]
+    ) -> AsyncIterator[OpenedAuth]:
+        """Open what it serves, for the length of the block. The server calls this.
+
+        Args:
+            store: What the instances of the server share.
+            title: What people know the server as.
+            scopes: Returns all scopes that it knows.
+        """
+        yield OpenedAuth()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,7 @@ from trio_mcp.peer.inbound import Slots
 from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
+from trio_mcp.registry.kinds import LISTED
 from trio_mcp.registry.registry import catalogue_of, check_registry
 from trio_mcp.server.scopes import view_of
 from trio_mcp.server.server import Server
@@ -29,7 +30,7 @@ from trio_mcp.transports.http.endpoint import McpEndpoint, context_of
 from trio_mcp.transports.http.guard import Guard
 from trio_mcp.transports.http.legacy_sse import SseEndpoint
 from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics, text_of
-from trio_mcp.transports.http.policy import HttpPolicy
+from trio_mcp.transports.http.policy import HttpPolicy, policy_with
 from trio_mcp.transports.http.request import Disconnected, HttpRequest, Methods, Refusal
 from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
 from trio_mcp.transports.http.session_options import SessionOptions
@@ -42,6 +43,8 @@ from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import LIST_TOOLS
 
 if TYPE_CHECKING:  # few servers have one
+    from trio_mcp.auth.proxy.web import Page as WebPage
+    from trio_mcp.auth.server.resource import OpenedAuth, ResourceServer
     from trio_mcp.store.protocol import StoreLike
     from trio_mcp.transports.http.card import ServerCard
     from trio_mcp.transports.http.explorer import ExplorerPage
@@ -83,6 +86,7 @@ class HttpApp:
     _sse: SseEndpoint | None = field(default=None, init=False)
     _endpoints: dict[str, Methods] = field(factory=dict, init=False)
     _since: float = field(factory=time.monotonic, init=False)
+    _logins: Mapping[str, WebPage] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         """Make what all requests go through, and the pages."""
@@ -143,12 +147,38 @@ class HttpApp:
             here.nursery.start_soon(runner.watch)
             await here.nursery.start(sessions.run)
             try:
-                async with self._guard.running(self._catalogue.scopes, sharing):
+                async with (
+                    self._opened_auth(sharing) as auth,
+                    self._guard.running(self._catalogue.scopes, sharing, auth.verify),
+                ):
+                    self._logins = auth.pages
                     yield here
             finally:
                 self.stop()
                 here.leave(runner.labels)
                 self._server = self._mcp = self._sse = None
+                self._logins = {}
+
+    @asynccontextmanager
+    async def _opened_auth(self, sharing: Sharing) -> AsyncIterator[OpenedAuth]:
+        from trio_mcp.auth.server.resource import OpenedAuth
+
+        if self._policy.auth is None:
+            yield OpenedAuth()
+            return
+        title = self.registry.info.title or self.registry.name
+        async with self._policy.auth.opened(sharing.store, title, self._all_scopes) as opened:
+            yield opened
+
+    def _all_scopes(self) -> frozenset[str]:
+        """Return the scopes that any request, or anything in the registry, needs."""
+        found = set(self._catalogue.scopes)
+        if self._policy.auth is not None:
+            found |= self._policy.auth.scopes
+        for kind in LISTED:
+            for entry in self._catalogue.table(kind).values():
+                found |= entry.scopes
+        return frozenset(found)
 
     @asynccontextmanager
     async def _opened_sharing(self) -> AsyncIterator[Sharing]:
@@ -246,6 +276,13 @@ class HttpApp:
         path = http.path
         if path in self._public:  # for all: it is how one finds the server, and gets in
             await self._public[path].serve(http)
+            return
+        login_page = self._logins.get(path)
+        if login_page is not None:
+            from trio_mcp.transports.http.web_pages import serve_web_page
+
+            await self._guard.check_visitor(http)
+            await serve_web_page(login_page, http)
             return
         if is_preflight(http):
             self._guard.check_origin(http)
@@ -349,6 +386,7 @@ def http_app(
     path: str = "/mcp",
     sse_path: str | None = None,
     policy: HttpPolicy | None = None,
+    auth: ResourceServer | None = None,
     sessions: SessionOptions | None = None,
     limits: Limits | None = None,
     card: ServerCard | None = None,
@@ -367,6 +405,8 @@ def http_app(
             2024-11-05, such as `/sse`. Without it, they are not served.
         policy: Who may use it; by default only clients on this machine. Set `allowed_hosts` if
             it is reached by another name.
+        auth: Lets in whom an authorization server has given a token, such as `github(...)`: short
+            for `policy=HttpPolicy(auth=...)`.
         sessions: The sessions of legacy clients: how many there are, and what is kept of them.
         limits: The bounds of requests.
         card: What strangers may know of the server; it is then at `<path>/server-card`, and a
@@ -393,7 +433,7 @@ def http_app(
         from trio_mcp.store.opening import check_store
 
         check_store(store)
-    policy, page = option("policy", policy, HttpPolicy), None
+    policy, page = policy_with(auth, policy), None
     sessions = option("sessions", sessions, SessionOptions)
     if explorer:
         from trio_mcp.transports.http.explorer import ExplorerPage, check_protected

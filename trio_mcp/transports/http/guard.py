@@ -40,6 +40,7 @@ from trio_mcp.wire.bucket import TokenBucket
 
 if TYPE_CHECKING:  # what verifies tokens costs those nothing who need none
     from trio_mcp.auth.server.authenticator import Authenticator
+    from trio_mcp.auth.server.resource import VerifyFor
 
 logger = logger_of("trio_mcp.http")
 
@@ -68,7 +69,9 @@ class Guard:
         self._proxies = Proxies(policy.trusted_proxies)
 
     @asynccontextmanager
-    async def running(self, scopes: frozenset[str], sharing: Sharing) -> AsyncIterator[None]:
+    async def running(
+        self, scopes: frozenset[str], sharing: Sharing, verify: VerifyFor | None
+    ) -> AsyncIterator[None]:
         """Be ready to check requests, for the length of the block."""
         policy, self._scopes = self._policy, scopes
         self._addresses = _Rate("addresses", policy.rate, policy, sharing)
@@ -80,11 +83,27 @@ class Guard:
         from trio_mcp.auth.server.authenticator import authenticating
 
         shared = sharing.token_records(policy.auth)
-        async with authenticating(policy.auth, scopes, shared=shared) as self._authenticator:
+        opened = authenticating(policy.auth, scopes, shared=shared, verify=verify)
+        async with opened as self._authenticator:
             try:
                 yield
             finally:
                 self._authenticator = None
+
+    async def check_visitor(self, request: HttpRequest) -> None:
+        """Let a request pass that comes to the right host, and not too often from its address.
+
+        Raises:
+            Refusal: It is not allowed: 403 (host) or 429 (rate).
+        """
+        self._check_host(request)
+        self._note_address(request)
+        if self._policy.rate is not None:
+            await self._addresses.take(request.client_address)
+
+    def _note_address(self, request: HttpRequest) -> None:
+        forwarded = request.header(b"x-forwarded-for")
+        request.client_address = self._proxies.network_of(request.peer, forwarded)
 
     async def check(self, request: HttpRequest) -> None:
         """Let a request pass, and note whose it is. What its token allows is left to `require`.
@@ -93,8 +112,7 @@ class Guard:
             Refusal: It is not allowed: 403 (host, origin), 401 (token), or 429 (rate).
         """
         self.check_origin(request)
-        forwarded = request.header(b"x-forwarded-for")
-        request.client_address = self._proxies.network_of(request.peer, forwarded)
+        self._note_address(request)
         if self._policy.rate is None:
             request.authorization = await self._authorize(request)
             return
@@ -116,15 +134,18 @@ class Guard:
         Raises:
             Refusal: It is not allowed (403).
         """
-        host = request.headers.get(b"host", b"")
-        if not (self._is_ours(host) or (by_address and (not host or _is_address(host)))):
-            raise Refusal(403, "This server is not meant to be reached by that Host name.")
+        self._check_host(request, by_address)
         origin = request.header(b"origin")
         if origin is None:
             return
         if not self._may_use(origin.lower()):
             raise Refusal(403, "Pages of that Origin may not use this server.")
         request.answer_headers += allowing(origin)
+
+    def _check_host(self, request: HttpRequest, by_address: bool = False) -> None:
+        host = request.headers.get(b"host", b"")
+        if not (self._is_ours(host) or (by_address and (not host or _is_address(host)))):
+            raise Refusal(403, "This server is not meant to be reached by that Host name.")
 
     def _names_us(self, host: bytes) -> bool:
         name = _HOST.fullmatch(host.decode("latin-1").lower())

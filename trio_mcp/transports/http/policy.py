@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import Attribute, evolve, field, frozen, validators
 
-from trio_mcp.checks import is_a, is_function, tell_apart
+from trio_mcp.checks import is_a, is_function, option, tell_apart
 from trio_mcp.public import public
 from trio_mcp.transports.http.proxies import Proxies
 from trio_mcp.transports.http.session_options import SessionOptions
@@ -172,3 +172,18 @@ class HttpPolicy:
 
 
 tell_apart(policy=HttpPolicy, sessions=SessionOptions)
+
+
+def policy_with(auth: ResourceServer | None, policy: HttpPolicy | None) -> HttpPolicy:
+    """Return a policy, the default one if there is none, that lets in by `auth`.
+
+    Raises:
+        ValueError: The policy has another way to let people in.
+        TypeError: One of them is of another type.
+    """
+    policy = option("policy", policy, HttpPolicy)
+    if auth is None:
+        return policy
+    if policy.auth is not None:
+        raise ValueError("give auth= or HttpPolicy(auth=...), not both")
+    return evolve(policy, auth=auth)

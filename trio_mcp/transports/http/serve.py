@@ -27,7 +27,7 @@ from trio_mcp.server.signals import calling_at_signals
 from trio_mcp.transports.flushing import flush_logs, flush_process
 from trio_mcp.transports.http.app import EXPLORER_PATH, HttpApp, http_app
 from trio_mcp.transports.http.metrics import log_totals
-from trio_mcp.transports.http.policy import HttpPolicy
+from trio_mcp.transports.http.policy import HttpPolicy, policy_with
 from trio_mcp.transports.http.server import (
     HttpCounters,
     HttpLimits,
@@ -45,6 +45,7 @@ from trio_mcp.transports.serving import Serving, leave_process, wait_for_stuck
 from trio_mcp.wire.limits import Limits
 
 if TYPE_CHECKING:
+    from trio_mcp.auth.server.resource import ResourceServer
     from trio_mcp.store.protocol import StoreLike
     from trio_mcp.transports.http.card import ServerCard
     from trio_mcp.transports.http.workers.worker import Worker
@@ -126,6 +127,7 @@ async def serve_http(
     listeners: Sequence[trio.abc.Listener[trio.abc.Stream]] | None = None,
     ssl_context: ssl.SSLContext | None = None,
     policy: HttpPolicy | None = None,
+    auth: ResourceServer | None = None,
     sessions: SessionOptions | None = None,
     limits: Limits | None = None,
     http_limits: HttpLimits | None = None,
@@ -151,6 +153,7 @@ async def serve_http(
             opened. They are closed on return.
         ssl_context: Speak TLS, with this context.
         policy: Who may use the server.
+        auth: Lets in whom an authorization server has given a token, as for `http_app`.
         sessions: The sessions of legacy clients, as for `http_app`.
         limits: The bounds of messages and calls, as on any transport.
         http_limits: The bounds that only HTTP connections have.
@@ -190,7 +193,7 @@ async def serve_http(
     check_trio("serve_http")
     check_registry(registry)
     check_import()
-    policy, limits = option("policy", policy, HttpPolicy), option("limits", limits, Limits)
+    policy, limits = policy_with(auth, policy), option("limits", limits, Limits)
     if listeners is not None and unix_socket is not None:
         raise ValueError("listeners and unix_socket exclude each other; start one server for each")
     worker = None

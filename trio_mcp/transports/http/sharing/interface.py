@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
@@ -17,6 +18,7 @@ from trio_mcp.peer.inbound import Inbound
 from trio_mcp.peer.requests import OutgoingRequests
 from trio_mcp.registry.states import UsedStates
 from trio_mcp.server.session import Session
+from trio_mcp.store.protocol import Store
 from trio_mcp.transports.http.events import EventStore
 from trio_mcp.transports.http.request import Header, HttpRequest, no_session, no_stream
 from trio_mcp.wire.bucket import TokenBuckets
@@ -156,6 +158,13 @@ class Sharing:
 
     states: UsedStates | None = None
     """The sealed states that were used; `None` for those of this process."""
+
+    @cached_property
+    def store(self) -> Store:
+        """What keeps other things that all instances need: made in memory when it is needed."""
+        from trio_mcp.store.memory import MemoryStore
+
+        return MemoryStore()
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Join the other instances, until the nursery is cancelled.

@@ -37,7 +37,7 @@ class StoreSharing(Sharing):
     outlasts_instance = True
 
     def __init__(self, store: Store, registry: Registry, options: SessionOptions) -> None:
-        self._store = store
+        self.store: Store = store
         self._catalogue = catalogue_of(registry)
         self._options = options
         self.instance: Final = Instance(store, options.session_idle)
@@ -53,7 +53,7 @@ class StoreSharing(Sharing):
 
     def buckets(self, name: str, rate: float, burst: int, max_clients: int) -> SharedBuckets:
         name = f"{self._catalogue.name}: {name}"
-        return SharedBuckets(rate, burst, max_clients, self._store, name)
+        return SharedBuckets(rate, burst, max_clients, self.store, name)
 
     def token_records(self, auth: ResourceServer) -> Shared:
         from trio_mcp.auth.server.authenticator import Shared
@@ -62,12 +62,12 @@ class StoreSharing(Sharing):
         shared, how = Shared(), auth.dpop
         if how is not None:
             longest = how.max_age + 2 * auth.leeway
-            proofs = UsedOnce(self._store, "proofs", max(1, how.max_proofs // 10), longest)
+            proofs = UsedOnce(self.store, "proofs", max(1, how.max_proofs // 10), longest)
             shared = evolve(shared, proofs=proofs)
         if isinstance(auth.verifier, Introspection):
             from trio_mcp.transports.http.sharing.answers import SealedAnswers
 
-            shared = evolve(shared, answers=SealedAnswers(self._store, auth.verifier))
+            shared = evolve(shared, answers=SealedAnswers(self.store, auth.verifier))
         return shared
 
     def session(self, id: str) -> SharedSession:
