@@ -19,6 +19,21 @@ if TYPE_CHECKING:
     from trio_mcp.auth.client.tokens import Token as Token
     from trio_mcp.auth.documents import ClientRegistration as ClientRegistration
     from trio_mcp.auth.fetching import Fetching as Fetching
+    from trio_mcp.auth.proxy.identity import Identity as Identity
+    from trio_mcp.auth.proxy.identity import Member as Member
+    from trio_mcp.auth.proxy.identity import domain as domain
+    from trio_mcp.auth.proxy.identity import group as group
+    from trio_mcp.auth.proxy.identity import organization as organization
+    from trio_mcp.auth.proxy.options import OAuthProxy as OAuthProxy
+    from trio_mcp.auth.proxy.presets import auth0 as auth0
+    from trio_mcp.auth.proxy.presets import cognito as cognito
+    from trio_mcp.auth.proxy.presets import entra as entra
+    from trio_mcp.auth.proxy.presets import github as github
+    from trio_mcp.auth.proxy.presets import google as google
+    from trio_mcp.auth.proxy.presets import keycloak as keycloak
+    from trio_mcp.auth.proxy.presets import oidc as oidc
+    from trio_mcp.auth.proxy.presets import okta as okta
+    from trio_mcp.auth.proxy.provider import LoginProvider as LoginProvider
     from trio_mcp.auth.server.resource import DPoP as DPoP
     from trio_mcp.auth.server.resource import Introspection as Introspection
     from trio_mcp.auth.server.resource import ReplayStore as ReplayStore
@@ -32,17 +47,32 @@ MODULES: Final = {
     "EnterpriseManaged": "auth.client.machines",
     "Fetching": "auth.fetching",
     "FileStore": "auth.client.stores",
+    "Identity": "auth.proxy.identity",
     "Introspection": "auth.server.resource",
     "KeyringStore": "auth.client.stores",
     "Login": "auth.client.stores",
+    "LoginProvider": "auth.proxy.provider",
+    "Member": "auth.proxy.identity",
     "MemoryStore": "auth.client.stores",
     "OAuth": "auth.client.oauth",
+    "OAuthProxy": "auth.proxy.options",
     "ReplayStore": "auth.server.resource",
     "ResourceServer": "auth.server.resource",
     "Token": "auth.client.tokens",
     "TokenStore": "auth.client.stores",
     "WorkloadIdentity": "auth.client.machines",
+    "auth0": "auth.proxy.presets",
+    "cognito": "auth.proxy.presets",
+    "domain": "auth.proxy.identity",
+    "entra": "auth.proxy.presets",
+    "github": "auth.proxy.presets",
+    "google": "auth.proxy.presets",
+    "group": "auth.proxy.identity",
+    "keycloak": "auth.proxy.presets",
+    "oidc": "auth.proxy.presets",
+    "okta": "auth.proxy.presets",
     "open_in_browser": "auth.client.oauth",
+    "organization": "auth.proxy.identity",
 }
 
 _EXTRAS: Final = {
