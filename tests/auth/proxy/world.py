@@ -212,7 +212,7 @@ class Browser:
             if not url.startswith(f"{SERVER}/"):
                 return url
             response = await self.send("GET", url.removeprefix(SERVER))
-            if response.status == 200 and 'name="login"' in response.body.decode():
+            if response.status == 200 and 'name="ticket"' in response.body.decode():
                 self.pages.append(response.body.decode())
                 response = await self.consent(response)
             if response.status != 303:
@@ -222,9 +222,9 @@ class Browser:
 
     async def consent(self, page: Response) -> Response:
         """Send the form of the page that asks for consent."""
-        found = re.search(r'name="login" value="([^"]+)"', page.body.decode())
+        found = re.search(r'name="ticket" value="([^"]+)"', page.body.decode())
         assert found is not None
-        form = {"login": html.unescape(found[1]), "answer": self.answer}
+        form = {"ticket": html.unescape(found[1]), "answer": self.answer}
         return await self.send("POST", "/consent", form)
 
 

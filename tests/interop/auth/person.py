@@ -12,7 +12,7 @@ import httpx2
 
 _FORM = re.compile(r'<form[^>]*action="([^"]*)"[^>]*>(.*?)</form>', re.DOTALL)
 _HIDDEN = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)"')
-_BUTTON = re.compile(r'<button type="submit" name="(\w+)" value="([^"]*)"')
+_BUTTON = re.compile(r'<button type="submit"[^>]* name="(\w+)" value="([^"]*)"')
 _ABORT = re.compile(r'<a href="([^"]*/abort)">')
 _MOST_PAGES = 20
 

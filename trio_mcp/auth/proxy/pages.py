@@ -116,9 +116,9 @@ def consent_page(
         f"<dl>{listed}</dl>"
         f'<p class="warning">{escape(_warning(client, redirect))}</p>'
         f'<form method="post" action="{escape(action)}">'
-        f'<input type="hidden" name="login" value="{escape(login)}">'
-        '<button class="main" name="answer" value="allow">Allow</button>'
-        '<button name="answer" value="deny">Cancel</button></form>'
+        f'<input type="hidden" name="ticket" value="{escape(login)}">'
+        '<button type="submit" class="main" name="answer" value="allow">Allow</button>'
+        '<button type="submit" name="answer" value="deny">Cancel</button></form>'
     )
     title = f"Allow {name} to use {server}?"
     return _page(200, title, body, headers)

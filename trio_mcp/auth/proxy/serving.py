@@ -362,7 +362,7 @@ class ProxyServer:
     async def _consent(self, request: WebRequest) -> WebResponse:
         form = request.parameters()
         browser, consents = self._browser(request)
-        login = self._opened_login(form.get("login"), browser)
+        login = self._opened_login(form.get("ticket"), browser)
         if form.get("answer") != "allow":
             return self._denied(login, "The person did not consent.")
         consents = [*consents, _consent(login.client, login.redirect)][-_MAX_CONSENTS:]

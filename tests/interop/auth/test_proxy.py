@@ -1,0 +1,166 @@
+"""Clients that are not ours log in by our OAuth proxy, before a certified OpenID provider."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.interop.auth.person import Person
+from tests.interop.auth.support import (
+    FETCHING,
+    SECRET,
+    TIME_LIMIT,
+    beside,
+    connected,
+    oidc_provider,
+    whoami,
+)
+from tests.interop.auth.support import registry as vault
+from tests.interop.auth.test_fastmcp import report_of
+from tests.interop.auth.test_python_sdk import Storage, both_eras, log_in, said_by, their_client
+from tests.support.processes import ENVIRONMENT, python, run
+from trio_mcp import HttpPolicy, serve_http
+from trio_mcp.auth import Identity, OAuth, oidc
+from trio_mcp.errors import AuthorizationError
+
+pytestmark = [
+    pytest.mark.needs("node"),
+    pytest.mark.requirement("P1", "P4"),
+    pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning"),
+]
+
+
+@asynccontextmanager
+async def proxied(npm: Path, **options: Any) -> AsyncIterator[str]:
+    """Serve what is protected by a proxy in front of the provider. Yields the URL."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listeners[0].socket.getsockname()[1]
+    client = {
+        "client_id": "our-server",
+        "client_secret": SECRET,
+        "token_endpoint_auth_method": "client_secret_post",
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "redirect_uris": [f"http://127.0.0.1:{port}/auth/callback"],
+    }
+    failure: BaseException | None = None
+    methods = ["none", "client_secret_basic", "client_secret_post"]
+    with trio.fail_after(TIME_LIMIT):
+        async with (
+            oidc_provider(npm, clients=[client], methods=methods) as issuer,
+            trio.open_nursery() as nursery,
+        ):
+            url = f"http://127.0.0.1:{port}/mcp"
+            auth = oidc(
+                issuer,
+                client_id="our-server",
+                client_secret=SECRET,
+                resource=url,
+                scopes=["mcp"],
+                fetching=FETCHING,
+                **options,
+            )
+            policy = HttpPolicy(auth=auth)
+            await nursery.start(partial(serve_http, vault(), listeners=listeners, policy=policy))
+            try:
+                yield url
+            except BaseException as error:  # raised again below, outside of any exception group
+                failure = error
+            nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+@pytest.mark.needs("sdk-server")
+@both_eras
+async def test_the_official_sdk_logs_in_calls_and_renews(npm: Path, mode: str) -> None:
+    person, storage = Person(), Storage()
+    async with proxied(npm) as url:
+        auth = log_in(url, person, storage)
+        async with their_client(url, mode, auth) as client:
+            assert (await said_by(client))["subject"] == "alice"
+            assert storage.tokens is not None
+            before = storage.tokens.access_token
+            auth.context.token_expiry_time = 1.0
+            assert (await said_by(client))["subject"] == "alice"
+            assert storage.tokens.access_token != before
+    assert len(person.asked) == 1
+
+
+@pytest.mark.needs("sdk-server")
+@both_eras
+async def test_the_official_sdk_steps_up(npm: Path, mode: str) -> None:
+    person, storage = Person(), Storage()
+    async with proxied(npm) as url:
+        async with their_client(url, mode, log_in(url, person, storage)) as client:
+            assert "mcp" in (await said_by(client))["scopes"]
+            result = await client.call_tool("write")
+            assert not result.is_error, result
+
+
+@pytest.mark.needs("fastmcp")
+async def test_fastmcp_logs_in(npm: Path) -> None:
+    async with proxied(npm) as url:
+        report = await report_of(url)
+    for mode in ("legacy", "auto"):
+        assert report[mode]["subject"] == "alice"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_the_typescript_sdk_logs_in_and_steps_up(npm: Path, mode: str) -> None:
+    script = beside(npm, "typescript_client.mjs")
+    person = " ".join(python("-m", "tests.interop.auth.person", "--print"))
+    async with proxied(npm) as url:
+        asked = json.dumps({"url": url, "mode": mode})
+        done = await run(["node", script, asked], env={**ENVIRONMENT, "PERSON": person})
+    assert done.returncode == 0, done.stderr.decode()
+    report = json.loads(done.stdout)
+    assert report["before"]["subject"] == "alice"
+    assert report["written"] == "written"
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_our_client_logs_in(npm: Path, era: Any) -> None:
+    async with (
+        proxied(npm) as url,
+        connected(url, OAuth(open_browser=Person(), fetching=FETCHING), era=era) as client,
+    ):
+        assert (await whoami(client))["subject"] == "alice"
+
+
+async def test_a_person_whom_the_author_does_not_let_in_is_told_so(npm: Path) -> None:
+    def allow(identity: Identity) -> bool:
+        return identity.subject != "alice"
+
+    async with proxied(npm, allow=allow) as url:
+        with pytest.raises(AuthorizationError, match="Your account may not use vault"):
+            async with connected(url, OAuth(open_browser=Person(), fetching=FETCHING)):
+                pass
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.requirement("P3")
+async def test_a_person_logs_in_with_chromium(npm: Path) -> None:
+    script, chromium = beside(npm, "chromium.mjs"), str(shutil.which("chromium"))
+    pages: list[str] = []
+
+    async def browse(url: str) -> None:
+        done = await run(["node", script, chromium, url])
+        assert done.returncode == 0, done.stderr.decode()
+        pages.append(done.stdout.decode())
+
+    async with (
+        proxied(npm) as url,
+        connected(url, OAuth(open_browser=browse, fetching=FETCHING), connect_timeout=30) as client,
+    ):
+        assert (await whoami(client))["subject"] == "alice"
+    (page,) = pages
+    assert "You can close this page" in page
