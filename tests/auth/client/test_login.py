@@ -107,7 +107,7 @@ BEFORE_THE_PERSON = {
     "another issuer": (_server(issuer="https://honest.test"), "another issuer"),
     "an issuer with a slash": (_server(issuer=f"{ISSUER}/"), "another issuer .* a slash"),
     "no issuer": (_server(issuer=None), "no issuer"),
-    "no PKCE": (_server(code_challenge_methods_supported=None), "PKCE"),
+    "no PKCE": (_server(code_challenge_methods_supported=None), r"OAuth\(assume_pkce=True\)"),
     "plain PKCE": (_server(code_challenge_methods_supported=["plain"]), "PKCE"),
     "a plain token endpoint": (_server(token_endpoint="http://as.test/token"), "plain http"),
     "a page on this machine": (
@@ -522,3 +522,31 @@ async def test_no_secret_is_shown_anywhere(caplog: pytest.LogCaptureFixture) -> 
     for text in shown:
         assert "-secret-" not in text
         assert b64encode(b"given:client-secret-0").decode() not in text
+
+
+@pytest.mark.requirement("P5")
+async def test_a_server_that_does_not_announce_pkce_is_used_if_the_user_says_so() -> None:
+    world = World()
+    assert world.server is not None
+    del world.server["code_challenge_methods_supported"]
+    async with world.client(world.oauth(assume_pkce=True)) as client:
+        assert (await client.get(SERVER)).status_code == 200
+    assert world.pages[0]["code_challenge_method"] == "S256"
+
+
+@pytest.mark.requirement("P5")
+async def test_a_server_that_announces_another_pkce_is_refused_all_the_same() -> None:
+    world = World()
+    assert world.server is not None
+    world.server["code_challenge_methods_supported"] = ["plain"]
+    async with world.client(world.oauth(assume_pkce=True)) as client:
+        with pytest.raises(AuthorizationError, match="PKCE"):
+            await client.get(SERVER)
+    assert world.pages == []
+
+
+async def test_an_issuer_that_differs_by_a_slash_is_called_that() -> None:
+    world = World()
+    async with world.client(world.oauth(issuer=f"{ISSUER}/")) as client:
+        with pytest.raises(AuthorizationError, match="differ by a slash at the end"):
+            await client.get(SERVER)

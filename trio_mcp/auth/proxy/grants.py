@@ -116,7 +116,7 @@ class Grants:
         if not (number.isascii() and number.isdecimal() and len(number) < 10 and len(id) < 100):
             raise Lost
         known = [self._mac(key, kind, id, int(number)) for key in self._keys]
-        if not any(same(mac, each) for each in known):
+        if not any(same(mac, good) for good in known):
             raise Lost
         return id, int(number)
 

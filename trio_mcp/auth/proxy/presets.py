@@ -330,7 +330,7 @@ async def _identify_entra(claims: Mapping[str, Any], get: Get) -> Identity:
     elsewhere = claims.get("_claim_names")
     if isinstance(elsewhere, Mapping) and "groups" in elsewhere:
         page = await get(_GRAPH_GROUPS)
-        found["groups"] = [each.get("id") for each in page.get("value", ())]
+        found["groups"] = [member.get("id") for member in page.get("value", ())]
     found.pop("_claim_names", None)
     found.pop("_claim_sources", None)
     # An address in a token of Entra may be anything that the tenant's administrator has written,
@@ -433,8 +433,8 @@ async def _verified_email(api_url: str, get: Get) -> str | None:
         emails = await get(f"{api_url}/user/emails")
     except AuthorizationError:  # without the scope `user:email`
         return None
-    for each in emails if isinstance(emails, list) else ():
-        if isinstance(each, dict) and each.get("primary") and each.get("verified"):
-            address = each.get("email")
+    for entry in emails if isinstance(emails, list) else ():
+        if isinstance(entry, dict) and entry.get("primary") and entry.get("verified"):
+            address = entry.get("email")
             return address if isinstance(address, str) else None
     return None
