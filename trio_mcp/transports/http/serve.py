@@ -275,8 +275,8 @@ class _Service:
         with shared_settings(private_store) as settings:
             supervisor = Supervisor(workers, listeners, settings, timeout + _MORE_TIME)
             await supervisor.run(started)
-        log_totals(self.app.registry.name, supervisor.counted)
         supervisor.leave()
+        log_totals(self.app.registry.name, supervisor.counted)
 
     async def run(self, listeners: Listeners, worker: Worker | None, own_process: bool) -> None:
         """Serve in this process: on its own, or as one of several workers."""
