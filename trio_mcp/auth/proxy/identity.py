@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from trio_mcp.errors import AuthorizationError
 from trio_mcp.public import public_in
 
 
@@ -72,3 +73,25 @@ def organization(*names: str) -> Member:
 def group(*names: str) -> Member:
     """Let in members of these groups: by id at Entra, by name at Okta and Keycloak."""
     return _member("groups", names)
+
+
+def identity_of(claims: Mapping[str, Any]) -> Identity:
+    """Make an identity of the claims of an ID token (OpenID Connect Core, section 5.1).
+
+    Raises:
+        AuthorizationError: They name no subject.
+    """
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not subject:
+        raise AuthorizationError("the provider does not say who has logged in")
+    email = claims.get("email") if claims.get("email_verified") in (True, "true") else None
+    name = claims.get("name") or claims.get("preferred_username")
+    found = dict(claims)
+    if "domain" not in found and isinstance(email, str):
+        found["domain"] = email.rpartition("@")[2].lower()
+    return Identity(
+        subject=subject,
+        name=name if isinstance(name, str) else None,
+        email=email if isinstance(email, str) else None,
+        claims=found,
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Unpack
 
-from trio_mcp.auth.proxy.identity import Identity, Member
+from trio_mcp.auth.proxy.identity import Identity, Member, identity_of
 from trio_mcp.auth.proxy.options import OAuthProxy, ProxyOptions
 from trio_mcp.auth.proxy.provider import Get, LoginProvider
 from trio_mcp.errors import AuthorizationError
@@ -337,28 +337,6 @@ async def _identify_entra(claims: Mapping[str, Any], get: Get) -> Identity:
     # unless the optional claim says that its domain is the tenant's.
     found["email_verified"] = claims.get("xms_edov") in (True, "1", 1)
     return identity_of(found)
-
-
-def identity_of(claims: Mapping[str, Any]) -> Identity:
-    """Make an identity of the claims of an ID token (OpenID Connect Core, section 5.1).
-
-    Raises:
-        AuthorizationError: They name no subject.
-    """
-    subject = claims.get("sub")
-    if not isinstance(subject, str) or not subject:
-        raise AuthorizationError("the provider does not say who has logged in")
-    email = claims.get("email") if claims.get("email_verified") in (True, "true") else None
-    name = claims.get("name") or claims.get("preferred_username")
-    found = dict(claims)
-    if "domain" not in found and isinstance(email, str):
-        found["domain"] = email.rpartition("@")[2].lower()
-    return Identity(
-        subject=subject,
-        name=name if isinstance(name, str) else None,
-        email=email if isinstance(email, str) else None,
-        claims=found,
-    )
 
 
 # -- GitHub, which is OAuth 2.0 without OpenID -------------------------------------------------

@@ -29,10 +29,10 @@ from trio_mcp.auth.proxy.clients import METHODS, Clients, ProxyClient, is_client
 from trio_mcp.auth.proxy.grants import Grant, Grants, Lost, ProviderTokens
 from trio_mcp.auth.proxy.identity import Identity
 from trio_mcp.auth.proxy.keys import SigningKeys
-from trio_mcp.auth.proxy.options import OAuthProxy
 from trio_mcp.auth.proxy.pages import consent_page, error_page
 from trio_mcp.auth.proxy.provider_tokens import ProviderTokenKeeper
 from trio_mcp.auth.proxy.seal import Seal
+from trio_mcp.auth.proxy.settings import ProxySettings
 from trio_mcp.auth.proxy.upstream import Ended, Upstream, is_allowed
 from trio_mcp.auth.proxy.web import (
     Header,
@@ -98,7 +98,7 @@ class ProxyServer:
 
     def __init__(
         self,
-        how: OAuthProxy,
+        how: ProxySettings,
         store: Store,
         title: str,
         scopes: Callable[[], frozenset[str]],
@@ -689,7 +689,7 @@ def _claims_of(grant: Grant) -> dict[str, Any]:
 
 @asynccontextmanager
 async def serving_logins(
-    how: OAuthProxy, store: Store, title: str, scopes: Callable[[], frozenset[str]]
+    how: ProxySettings, store: Store, title: str, scopes: Callable[[], frozenset[str]]
 ) -> AsyncIterator[OpenedAuth]:
     """Serve logins for the length of the block."""
     fetching = how.fetching or Fetching(timeout=10.0)

@@ -24,8 +24,7 @@ from trio_mcp.auth.documents import (
 )
 from trio_mcp.auth.fetching import Fetched, Fetcher
 from trio_mcp.auth.proxy.grants import ProviderTokens
-from trio_mcp.auth.proxy.identity import Identity
-from trio_mcp.auth.proxy.presets import identity_of
+from trio_mcp.auth.proxy.identity import Identity, identity_of
 from trio_mcp.auth.proxy.provider import LoginProvider
 from trio_mcp.auth.server.credentials import IssuerUnavailable, TokenRefused
 from trio_mcp.auth.server.issuer_keys import IssuerKeys

@@ -1,0 +1,63 @@
+"""The settings of a server whose people log in at a provider, as what serves logins knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from math import inf
+from typing import Any
+
+from attrs import field, frozen, validators
+
+from trio_mcp.auth.proxy.identity import Allow, Identity
+from trio_mcp.auth.proxy.provider import LoginProvider
+from trio_mcp.auth.server.resource import ResourceServer, is_url
+from trio_mcp.auth.urls import origin
+
+_SHORTEST_SECRET = 16
+
+_is_function: Any = validators.optional(validators.is_callable())
+_positive: Any = validators.and_(validators.gt(0), validators.lt(inf))
+
+
+def _secrets(values: Any) -> tuple[str, ...]:
+    found = (values,) if isinstance(values, str) else tuple(values or ())
+    for secret in found:
+        if not isinstance(secret, str) or len(secret) < _SHORTEST_SECRET:
+            raise ValueError(f"secrets: each is a text of {_SHORTEST_SECRET} characters at least")
+    return found
+
+
+@frozen(kw_only=True)
+class ProxySettings(ResourceServer):
+    """The settings of an `OAuthProxy`, which says what each is."""
+
+    provider: LoginProvider
+    resource: str = field(default="http://localhost:8000/mcp", validator=is_url)
+    issuers: Sequence[str] = field(init=False, default=())
+    verifier: None = field(init=False, default=None, repr=False)
+    dpop: None = field(init=False, default=None)
+    allow: Allow | None = field(default=None, validator=_is_function)
+    grant_scopes: Callable[[Identity], Collection[str]] | None = None
+    secrets: Sequence[str] = field(default=(), converter=_secrets, repr=False)
+    callback_path: str = "/auth/callback"
+    token_ttl: float = field(default=900.0, validator=_positive)
+    login_ttl: float = field(default=30 * 86_400.0, validator=_positive)
+    redirect_hosts: Collection[str] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        """Name the issuer, which is this server, and what seals by default."""
+        object.__setattr__(self, "issuers", (self.issuer,))
+        if not self.secrets:
+            object.__setattr__(self, "secrets", _secrets(self.provider.client_secret))
+        if not self.callback_path.startswith("/"):
+            raise ValueError("callback_path must begin with a slash")
+
+    @property
+    def issuer(self) -> str:
+        """How this server calls itself as an authorization server."""
+        return origin(self.resource)
+
+    @property
+    def callback_url(self) -> str:
+        """The redirect URI to register at the provider."""
+        return self.issuer + self.callback_path
