@@ -20,6 +20,7 @@ _NEEDS: Final = {
     "--issuer": "--resource",
     "--resource": "--issuer",
     "--scope": "--issuer",
+    "--lenient-tokens": "--issuer",
 }
 """Options that need another one."""
 
@@ -51,6 +52,8 @@ class HttpServerOptions:
     """The URL by which clients know the endpoint; their tokens must be for it."""
     scope: tuple[str, ...] = ()
     """A scope that every token needs. May be repeated."""
+    lenient_tokens: bool = False
+    """Take tokens that lack what RFC 9068 requires, as many issuers write them."""
     rate: Annotated[float | None, Parameter(validator=validators.Number(gt=0, lt=inf))] = None
     """Requests of one client in a second, in the long run."""
     trust_proxy: tuple[str, ...] = ()

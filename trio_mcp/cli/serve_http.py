@@ -150,7 +150,12 @@ def _resource_server(where: HttpServerOptions) -> ResourceServer | None:
     require("joserfc", "--issuer", "auth")
     from trio_mcp.auth import ResourceServer
 
-    return ResourceServer(resource=where.resource, issuers=where.issuer, scopes=where.scope)
+    return ResourceServer(
+        resource=where.resource,
+        issuers=where.issuer,
+        scopes=where.scope,
+        lenient_tokens=where.lenient_tokens,
+    )
 
 
 def _tls(where: HttpServerOptions) -> ssl.SSLContext | None:

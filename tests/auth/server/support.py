@@ -24,7 +24,7 @@ from joserfc.jws import JWSRegistry
 
 from tests.support.tools import echo, registry_of
 from tests.transports.http.support import Host, ModernClient, Response, hosting
-from trio_mcp import HttpPolicy, Registry
+from trio_mcp import HttpPolicy, Limits, Registry
 from trio_mcp.auth import Fetching, ResourceServer
 
 ISSUER = "https://login.example.com"
@@ -194,12 +194,13 @@ async def protected(
     registry: Registry | None = None,
     policy: dict[str, Any] | None = None,
     sse_path: str | None = None,
+    limits: Limits | None = None,
     **changes: Any,
 ) -> AsyncIterator[Host]:
     """Serve a protected registry in memory, to anybody who guesses as well."""
     policy = {"guess_rate": None, **(policy or {})}
     whole = HttpPolicy(auth=resource_server(*issuers, **changes), **policy)
-    async with hosting(registry or registry_of(echo), whole, sse_path=sse_path) as host:
+    async with hosting(registry or registry_of(echo), whole, limits, sse_path=sse_path) as host:
         yield host
 
 

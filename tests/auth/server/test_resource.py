@@ -9,10 +9,19 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.auth.server.support import ISSUER, METADATA, RESOURCE, Issuer, call, ec_key, protected
+from tests.auth.server.support import (
+    ISSUER,
+    METADATA,
+    RESOURCE,
+    After,
+    Issuer,
+    call,
+    ec_key,
+    protected,
+)
 from tests.support.tools import echo, registry_of, text_of
-from tests.transports.http.support import ACCEPT, LegacyClient, ModernClient, each_manner
-from trio_mcp import Context, Registry
+from tests.transports.http.support import ACCEPT, LegacyClient, ModernClient, Worker, each_manner
+from trio_mcp import Context, Limits, Registry
 from trio_mcp.auth import DPoP
 
 KEY = ec_key()
@@ -205,7 +214,7 @@ def test_what_is_no_scope(scopes: Any) -> None:
 @pytest.mark.requirement("J3")
 async def test_a_session_is_its_owners() -> None:
     other = Issuer("https://other.example.com", ec_key())
-    async with protected(LOGIN, other) as host:
+    async with protected(LOGIN, other, lenient_tokens=True) as host:
         client = LegacyClient(host, headers=bearing(LOGIN.token()))
         await client.initialize()
         strangers = [
@@ -235,6 +244,46 @@ async def test_a_subscription_ends_with_its_token(manner: str, autojump_clock: A
         assert "result" in await stream.message()
         assert await stream.message() is None
         assert 590 < trio.current_time() - started <= 600
+
+
+@pytest.mark.requirement("J3")
+@pytest.mark.parametrize("era", ["modern", "legacy", "batch", "session"])
+@each_manner
+async def test_a_call_ends_with_its_token(manner: str, era: str, autojump_clock: Any) -> None:
+    worker = Worker()
+    limits = Limits(tool_timeout=3600)
+    async with protected(LOGIN, registry=worker.registry, leeway=0, limits=limits) as host:
+        host.manner = manner
+        client: Any = ModernClient if era == "modern" else LegacyClient
+        client = client(host, headers=bearing(LOGIN.token()))
+        if era == "session":  # which ends with its calls, and so without their answers
+            await client.initialize()
+            await client.begin_call("work").end()
+            answers = [{"error": {"code": -32603}}]
+        elif era == "batch":
+            call = {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "work"}}
+            headers = {"content-type": "application/json", "accept": ACCEPT, **client.headers}
+            body = json.dumps([{**call, "id": 1}, {**call, "id": 2}]).encode()
+            answers = (await host.ask("POST", headers=headers, body=body)).json()
+        else:
+            answers = [await (await client.begin_call("work").end()).answer()]
+        assert 590 < trio.current_time() <= 600
+        assert [answer["error"]["code"] for answer in answers] == [-32603] * len(answers)
+        assert worker.cancelled == len(answers)
+
+
+@pytest.mark.requirement("J3")
+async def test_calls_with_other_tokens_go_on(autojump_clock: Any) -> None:
+    worker = Worker()
+    limits = Limits(tool_timeout=3600)
+    async with protected(LOGIN, registry=worker.registry, leeway=0, limits=limits) as host:
+        long = ModernClient(host, bearing(LOGIN.token(exp=After(1200)))).begin_call("work")
+        brief = ModernClient(host, bearing(LOGIN.token(exp=After(300)))).begin_call("work")
+        await brief.end()
+        assert 290 < trio.current_time() <= 300
+        assert worker.cancelled == 1
+        await long.end()
+        assert 1190 < trio.current_time() <= 1200
 
 
 @pytest.mark.requirement("J3")

@@ -79,11 +79,19 @@ GOOD: dict[str, dict[str, Any]] = {
     "begins within the leeway": {"nbf": After(10), "iat": After(10)},
     "times with fractions": {"exp": After(60.5)},
     "scopes as a list": {"scope": None, "scp": ["mcp"]},
-    "no client": {"client_id": None},
-    "no subject": {"sub": None},
-    "client as in OpenID": {"client_id": None, "azp": "app"},
     "claims that nobody knows": {"x": {"y": [1]}},
 }
+LAX: dict[str, dict[str, Any]] = {
+    "no client": {"client_id": None},
+    "client as in OpenID": {"client_id": None, "azp": "app"},
+    "a client that is no text": {"client_id": 5},
+    "no subject": {"sub": None},
+    "an empty subject": {"sub": ""},
+    "no time of issue": {"iat": None},
+    "no id": {"jti": None},
+    "an id that is no text": {"jti": 7},
+}
+"""What RFC 9068 forbids, and many issuers write."""
 BAD: dict[str, dict[str, Any]] = {
     "expired": {"exp": After(-100)},
     "never expires": {"exp": None},
@@ -121,6 +129,40 @@ async def test_claims_that_are_good(name: str) -> None:
     issuer = Issuer(ISSUER, KEY)
     async with protected(issuer) as host:
         assert (await call(host, issuer.token(**GOOD[name]))).status == 200
+
+
+@pytest.mark.requirement("J2")
+@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize("name", LAX)
+async def test_claims_that_are_good_where_that_is_said(
+    name: str, lenient: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    issuer = Issuer(ISSUER, KEY)
+    async with protected(issuer, lenient_tokens=lenient) as host:
+        assert (await call(host, issuer.token(**LAX[name]))).status == (200 if lenient else 401)
+        (claim, *_) = LAX[name]
+        told = f"it has no {claim}, which RFC 9068 requires; ResourceServer(lenient_tokens=True)"
+        assert (told in caplog.text) is not lenient
+
+
+@pytest.mark.requirement("J2")
+@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize("kind", ["at+jwt", "application/AT+JWT", "JWT", "application/jwt", None])
+async def test_types_of_tokens(kind: str | None, lenient: bool) -> None:
+    issuer = Issuer(ISSUER, KEY)
+    token = sign(issuer.claims(), KEY, alg="ES256", kid="ec", typ=kind)
+    is_good = lenient or kind in ("at+jwt", "application/AT+JWT")
+    async with protected(issuer, lenient_tokens=lenient) as host:
+        assert (await call(host, token)).status == (200 if is_good else 401)
+
+
+@pytest.mark.requirement("J2")
+@pytest.mark.parametrize("kind", ["dpop+jwt", "logout+jwt", "secevent+jwt", "id_token+jwt"])
+async def test_leniency_takes_no_other_kind_of_jwt(kind: str) -> None:
+    issuer = Issuer(ISSUER, KEY)
+    token = sign(issuer.claims(), KEY, alg="ES256", kid="ec", typ=kind)
+    async with protected(issuer, lenient_tokens=True) as host:
+        assert (await call(host, token)).status == 401
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -14,9 +14,13 @@ from trio_mcp.auth.server.issuer_keys import IssuerKeys
 from trio_mcp.auth.server.keys import BadSignature, read_signed
 from trio_mcp.auth.server.resource import ResourceServer
 
-_TYPES: Final = frozenset({"at+jwt", "application/at+jwt", "jwt", "application/jwt", ""})
-"""The types of access tokens. RFC 9068 wants the first, and half of all issuers write `JWT`; others
-(proofs, logout tokens, security events) are no access tokens, even if they are well signed."""
+_TYPES: Final = frozenset({"at+jwt", "application/at+jwt"})
+_LENIENT_TYPES: Final = _TYPES | {"jwt", "application/jwt", ""}
+"""The types of access tokens as half of all issuers write them. Others (proofs, logout tokens,
+security events) are no access tokens, even if they are well signed."""
+_REQUIRED: Final = {"sub": str, "client_id": str, "iat": int | float, "jti": str}
+"""Claims of access tokens beside those that are looked at anyway (RFC 9068, section 2.2)."""
+_LENIENT: Final = "ResourceServer(lenient_tokens=True) takes such tokens"
 
 
 @frozen
@@ -38,9 +42,7 @@ class JwtVerifier:
         try:
             signed = read_signed(token, self._server.algorithms)
             claims = signed.claims
-            kind = signed.header.get("typ", "")
-            if not isinstance(kind, str) or kind.lower() not in _TYPES:
-                raise TokenRefused("it is no access token by its type")
+            self._check_type(signed.header.get("typ", ""))
             issuer = claims.get("iss")
             keys = self._issuers.get(issuer) if isinstance(issuer, str) else None
             if keys is None:
@@ -50,4 +52,13 @@ class JwtVerifier:
             raise TokenRefused(str(error)) from None
         self._check.audience(claims)
         expires = self._check.times(claims, self._clock())
+        for name, kind in () if self._server.lenient_tokens else _REQUIRED.items():
+            if not (isinstance(claims.get(name), kind) and claims[name]):
+                raise TokenRefused(f"it has no {name}, which RFC 9068 requires; {_LENIENT}")
         return self._check.authorization(claims, keys.issuer, expires)
+
+    def _check_type(self, kind: object) -> None:
+        kind = kind.lower() if isinstance(kind, str) else None
+        if kind not in (_LENIENT_TYPES if self._server.lenient_tokens else _TYPES):
+            hint = f" (at+jwt, RFC 9068); {_LENIENT}" if kind in _LENIENT_TYPES else ""
+            raise TokenRefused(f"it is no access token by its type{hint}")

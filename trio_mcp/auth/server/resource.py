@@ -157,6 +157,10 @@ class ResourceServer:
         audiences: What tokens may be for instead, where an issuer does not know resources by URL.
         implied_scopes: Broad scopes, and the narrower ones that they imply.
         dpop: Whether and how tokens are bound to keys; without it, bound tokens are refused.
+        lenient_tokens: Whether to take JWTs that are not quite what RFC 9068 requires, as many
+            issuers write them: of the type `JWT` or of none, or without `sub`, `client_id`, `iat`
+            or `jti`. An issuer must then give out no other JWTs for this server's audience, such as
+            ID tokens, because they could pass for access tokens.
 
     Raises:
         ValueError: A URL is not one of `https:` (or on loopback), or a scope is none.
@@ -178,6 +182,7 @@ class ResourceServer:
     audiences: Sequence[str] = field(default=())
     implied_scopes: Mapping[str, frozenset[str]] = field(factory=dict, converter=_implied)
     dpop: DPoP | None = None
+    lenient_tokens: bool = False
 
     algorithms: Sequence[str] = field(default=ALGORITHMS)
     """The signatures that are accepted. Only asymmetric ones are known."""

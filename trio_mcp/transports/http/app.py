@@ -145,6 +145,7 @@ class HttpApp:
                 logger.warning("%s needs scopes, but clients need no token", self.registry.name)
             self._since = time.monotonic()
             here.nursery.start_soon(runner.watch)
+            here.nursery.start_soon(mcp.watch)
             await here.nursery.start(sessions.run)
             try:
                 async with (

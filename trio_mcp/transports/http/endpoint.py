@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from functools import partial
+from math import inf
 from typing import Final
 
 import trio
@@ -85,7 +86,11 @@ class McpEndpoint:
     _slots: Slots
     _runner: Runner
     _sharing: Sharing
-    _alone: dict[Inbound, Sender] = field(factory=dict, init=False)
+    _alone: dict[Inbound, tuple[Sender, float]] = field(factory=dict, init=False)
+    """Who sent what stands for itself, and when the token expires that it came with."""
+    _wakes: float = field(default=inf, init=False)
+    """When `watch` looks at the tokens of those."""
+    _look: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
     stopping: bool = field(default=False, init=False)
     methods: Methods = field(init=False)
 
@@ -200,7 +205,7 @@ class McpEndpoint:
             id, sender = message.params.get("requestId"), _sender_of(http)
             meant = [
                 inbound
-                for inbound, its in self._alone.items()
+                for inbound, (its, _) in self._alone.items()
                 if is_id(id) and id in inbound and its == sender
             ]
             if http.principal is not None and len(meant) == 1:
@@ -210,8 +215,24 @@ class McpEndpoint:
     def _inbound_for(self, http: HttpRequest, session: Session) -> Inbound:
         """The requests of one POST that stands for itself, until it is taken out of `_alone`."""
         inbound = Inbound(Dispatcher(self._server, session), self._slots)
-        self._alone[inbound] = _sender_of(http)
+        self._alone[inbound] = _sender_of(http), http.deadline
+        if http.deadline < self._wakes:
+            self._wakes = http.deadline
+            self._look.unpark_all()
         return inbound
+
+    async def watch(self) -> None:
+        """Cancel what stands for itself, and have it answered, when its token expires."""
+        while True:
+            with trio.move_on_at(self._wakes):
+                await self._look.park()
+            now, deadlines = trio.current_time(), [inf]
+            for inbound, (_, deadline) in list(self._alone.items()):
+                if deadline <= now:
+                    inbound.cancel_all()
+                else:
+                    deadlines.append(deadline)
+            self._wakes = min(deadlines)
 
     async def _answer(
         self, http: HttpRequest, message: Request, session: Session, *, modern: bool
