@@ -21,6 +21,7 @@ from tests.support.processes import python
 from trio_mcp import Client, Handlers, McpError, connect
 from trio_mcp.errors import ClientError
 from trio_mcp.extensions.tasks import TasksClient
+from trio_mcp.store.errors import StoreUnavailable
 from trio_mcp.store.memory import MemoryStore
 
 pytestmark = pytest.mark.requirement("K3")
@@ -160,6 +161,49 @@ async def test_who_has_no_slot_leaves_it_to_another() -> None:
         await theirs.cancel(ids[0])
         await gates[0].has_ended(1)
         assert gates[0].ended == ["cancelled"]
+
+
+class View(MemoryStore):
+    """A store in memory as one process sees it, until it is killed."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__()
+        self.connection, self.tables, self.watches = store.connection, store.tables, store.watches
+        self.is_dead = False
+
+    async def _read(self, work: Any) -> Any:
+        self._live()
+        return await super()._read(work)
+
+    async def _write(self, work: Any, changes: Any = ()) -> Any:
+        self._live()
+        return await super()._write(work, changes)
+
+    def _live(self) -> None:
+        if self.is_dead:
+            raise StoreUnavailable("its process was killed")
+
+
+@pytest.mark.parametrize("moment", ["at once", "later"])
+async def test_an_idle_survivor_takes_over_within_two_leases(
+    moment: str, autojump_clock: object
+) -> None:
+    """Nothing else happens that would have it look."""
+    store = MemoryStore()
+    view, gates = View(store), [Gate(), Gate()]
+    gates[1].open.set()
+    theirs = TasksClient()
+    async with client_of(make(gates[1], store=store, lease=LEASE), theirs):
+        await trio.sleep(1000)
+        with suppress(ClientError):
+            async with client_of(make(gates[0], store=view, lease=LEASE), ours := TasksClient()):
+                id = (await ours.start("wait_again")).id
+                await gates[0].has_begun(1)
+                await trio.sleep(0 if moment == "at once" else 10 * LEASE)
+                view.is_dead = True
+        with trio.fail_after(2 * LEASE):
+            await gates[1].has_begun(1)
+        assert (await theirs.result(id)).text == "waited"
 
 
 async def test_servers_of_other_names_share_nothing() -> None:

@@ -44,7 +44,9 @@ class Worker:
                         self._resting = trio.CancelScope()  # cancelled meanwhile, it is no rest
                         wait = await self._take_some()
                         failures = 0
-                        self._resting.deadline = trio.current_time() + wait
+                        # A task that another process began is no news, and is due if that dies.
+                        rest = min(wait, self.host.lease)
+                        self._resting.deadline = trio.current_time() + rest
                         with self._resting:
                             await news.wait()
             except StoreError as error:
