@@ -11,7 +11,7 @@ from trio_mcp import Context, Registry, serve
 from trio_mcp.extensions.tasks import TaskOptions, Tasks
 
 SECONDS_PER_FRAME = float(os.environ.get("SECONDS_PER_FRAME", "1"))
-registry = Registry("studio", extensions=[Tasks(store=os.environ.get("TASKS", "memory:"))])
+registry = Registry("studio", extensions=[Tasks(store=os.environ.get("TASKS"))])
 
 
 @registry.tool(task=True)

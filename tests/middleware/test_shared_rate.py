@@ -13,7 +13,7 @@ import trio
 from tests.store.redis_server import redis_server
 from tests.support.tools import echo, registry_of
 from tests.transports.http.fleet import Unsteady, fleet
-from tests.transports.http.support import LegacyClient
+from tests.transports.http.support import LegacyClient, ModernClient
 from trio_mcp import Client, McpError, Registry, connect
 from trio_mcp.errors import LifespanError
 from trio_mcp.middleware import McpRequest, RateLimit
@@ -93,6 +93,23 @@ async def test_a_session_without_a_token_has_one_rate_at_all_instances() -> None
         for client in (those.client(), those.client()):
             await client.initialize()
             assert await calls(client) == 10
+
+
+async def test_a_rate_with_a_name_is_in_the_store_of_the_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def calls_served(**options: Any) -> int:
+        def make() -> Registry:
+            return registry_of(echo, middleware=[RateLimit(0.001, burst=10, **options)])
+
+        async with fleet(make) as those:
+            answers = [await ModernClient(host).call("echo", text="a") for host in 10 * those.hosts]
+        return [bool(answer["result"].get("isError")) for answer in answers].count(False)
+
+    assert await calls_served(name="calls") == 10
+    assert "counts in each process" not in caplog.text
+    assert await calls_served() == 30
+    assert "RateLimit(0.001) counts in each process for itself: give it a name" in caplog.text
 
 
 def test_what_is_no_store_is_refused_where_it_is_named() -> None:

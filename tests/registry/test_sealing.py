@@ -129,12 +129,20 @@ def test_keys_are_rotated() -> None:
     before, during, after = Sealer([old]), Sealer([new, old]), Sealer([new])
     assert during.open(before.seal(1, REQUEST), REQUEST).content == 1
     assert after.open(during.seal(2, REQUEST), REQUEST).content == 2
-    assert refusal(after, before.seal(3, REQUEST)) == "tampered"
-    assert refusal(before, during.seal(4, REQUEST)) == "tampered"
+    assert refusal(after, before.seal(3, REQUEST)) == "unknown key"
+    assert refusal(before, during.seal(4, REQUEST)) == "unknown key"
+
+
+def test_a_state_of_another_key_is_told_from_one_that_was_changed() -> None:
+    ours = Sealer()
+    state, theirs = ours.seal(1, REQUEST), Sealer().seal(1, REQUEST)
+    assert refusal(ours, theirs) == "unknown key"
+    for changed in (state[:-4] + "AAA=", theirs[:8] + "x" * 100, state[:8] + theirs[8:]):
+        assert refusal(ours, changed) == "tampered"
 
 
 def test_each_process_has_a_key_of_its_own_if_none_is_given() -> None:
-    assert refusal(Sealer(), Sealer().seal(1, REQUEST)) == "tampered"
+    assert refusal(Sealer(), Sealer().seal(1, REQUEST)) == "unknown key"
     assert Sealer.generate_key() != Sealer.generate_key()
 
 
@@ -164,8 +172,9 @@ def test_numbers_out_of_range_are_refused(options: Any) -> None:
 
 def test_what_was_sealed_for_another_purpose_is_foreign() -> None:
     key = Sealer.generate_key()
+    name = Sealer([key]).seal(1, REQUEST)[:8]
     for other in (b"", b"null", b"[]", b"\xff", b'["session", 1]', b'["trio-mcp request state 1"]'):
-        assert refusal(Sealer([key]), Fernet(key).encrypt(other).decode()) == "foreign"
+        assert refusal(Sealer([key]), name + Fernet(key).encrypt(other).decode()) == "foreign"
 
 
 # -- size and shape ----------------------------------------------------------------------------

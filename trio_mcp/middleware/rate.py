@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 from attrs import Attribute, define, field
@@ -13,6 +14,7 @@ from attrs import Attribute, define, field
 from trio_mcp.checks import is_a, is_function
 from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import Around, McpCall, McpRequest, is_around
+from trio_mcp.store.shared import shared_store
 from trio_mcp.wire.bounds import bound, check_number
 from trio_mcp.wire.bucket import TokenBuckets
 from trio_mcp.wire.errors import McpError, ToolError
@@ -22,7 +24,14 @@ if TYPE_CHECKING:  # few rates are in a store
     from trio_mcp.store.protocol import StoreLike
     from trio_mcp.store.rates import SharedBuckets
 
+logger = logging.getLogger("trio_mcp")
+
 REFUSED = -32000
+
+_NOT_SHARED: Final = (
+    "RateLimit(%g) counts in each process for itself: give it a name, by which the instances of "
+    "the server know that it is the same rate"
+)
 
 _positive: Any = bound()
 _count: Any = bound(whole=True)
@@ -56,7 +65,8 @@ class RateLimit:
     seconds, in its `data`. Over HTTP, callers without a token that have no session count for their
     address.
 
-    With a store, the rate is one for all processes that share it. It is opened with the registry
+    With a store, the rate is one for all processes that share it. With a name alone, it is in the
+    store that the instances of the server share, if they do. The store is opened with the registry
     or the connection. A process takes up to a tenth of `burst` (at least 1) at a time and spends it
     by itself, so it seldom asks the store. While the store cannot be used, each process counts for
     itself.
@@ -69,7 +79,7 @@ class RateLimit:
         max_keys: Keys whose rate is remembered, the last ones seen. What is in a store stays there.
         store: What the processes share: a path or URL, as for `open_store`, or a store that is open
             while this is in use. `by` must return text, numbers or tuples of them then.
-        name: Which rate in the store it is. Limits of the same name, `rate` and `burst` are one.
+        name: Which rate in a store it is. Limits of the same name, `rate` and `burst` are one.
         around: In a registry, `requests` or `calls`.
 
     Raises:
@@ -119,13 +129,17 @@ class RateLimit:
             ValueError: There is no such kind of store.
             StoreError: It cannot be used.
         """
-        if self.store is None:
+        common = shared_store()
+        if self.store is None and common is not None and not self.name:
+            logger.warning(_NOT_SHARED, self.rate)
+        store_or_url = self.store or (common if self.name else None)
+        if store_or_url is None:
             yield
             return
         from trio_mcp.store.opening import opened
         from trio_mcp.store.rates import SharedBuckets
 
-        async with opened(self.store) as store:
+        async with opened(store_or_url) as store:
             buckets = SharedBuckets(*self._bounds, store, f"RateLimit {self.name}")
             self._open.set((*self._open.get(), buckets))
             try:
@@ -157,7 +171,7 @@ class RateLimit:
                 "connect, or use it inside `async with limit.lifespan()`"
             )
         buckets = self._open.get()[-1]
-        key = key if self.store is None else _text_of(key)
+        key = key if isinstance(buckets, TokenBuckets) else _text_of(key)
         await buckets.fill(key)
         return buckets.of(key).wait(trio.current_time())
 

@@ -26,6 +26,7 @@ from trio_mcp.registry.provider import Provider
 from trio_mcp.registry.states import UsedStates
 from trio_mcp.schema import SchemaError
 from trio_mcp.schema.errors import errors_at
+from trio_mcp.store.shared import shared_store
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import METHODS, Method
 
@@ -80,7 +81,7 @@ class Catalogue(Provider):
         self._shared = _CLOSED
         self._times_open = 0
         self._mounts: list[Mount] = []
-        self._state_keys = options.state_keys
+        self._shared_keys: Sequence[str] | None = None
         self._sealer: Sealer | None = None
         self.used_states: Final = UsedStates()
 
@@ -152,18 +153,20 @@ class Catalogue(Provider):
             self.note_log_bridge()
         return self.log_bridge
 
-    def share_state_keys(self, keys: Sequence[str | bytes]) -> None:
+    def share_state_keys(self, keys: Sequence[str]) -> None:
         """Take the keys that other processes have as well, unless the author gave some."""
         # Without the package nothing is sealed, and keys would be an error of the program's.
-        if self._state_keys is None and find_spec("cryptography") is not None:
-            self._state_keys, self._sealer = keys, None
+        if self.options.state_keys is None and find_spec("cryptography") is not None:
+            self._shared_keys, self._sealer = keys, None
 
     @property
     def sealer(self) -> Sealer:
         if self._sealer is None:
             from trio_mcp.registry.sealing import Sealer
 
-            self._sealer = Sealer(self._state_keys, ttl=self.options.state_ttl)
+            given = self.options.state_keys
+            keys = self._shared_keys if given is None else given
+            self._sealer = Sealer(keys, ttl=self.options.state_ttl)
         return self._sealer
 
     # -- providers ------------------------------------------------------------------------
@@ -346,6 +349,7 @@ class Catalogue(Provider):
             LifespanError: A lifespan failed when it was opened, or closed.
         """
         if self._shared is not _CLOSED:
+            self._check_shares()
             yield self._shared
             return
         self._times_open += 1
@@ -358,8 +362,19 @@ class Catalogue(Provider):
         finally:
             self._times_open -= 1
 
+    def _check_shares(self) -> None:
+        """Refuse to share what was opened by `running` already, and keeps it for itself."""
+        store = shared_store()
+        for extension in self.extensions or ():
+            if store not in (None, self._shared.store) and extension.shares:
+                raise RuntimeError(
+                    f"the extension {extension.identifier} was opened by Registry.running, without "
+                    "the store that instances share: give it a store of its own, or leave "
+                    "Registry.running to the server"
+                )
+
     async def _open(self, stack: AsyncExitStack, limits: Limits) -> Opened:
-        found = Opened(await stack.enter_async_context(self.lifespan(limits)))
+        found = Opened(await stack.enter_async_context(self.lifespan(limits)), shared_store())
         for provider in self.all_providers():
             found.providers[provider] = await stack.enter_async_context(provider.lifespan(limits))
         await _all_ready(found.providers, limits)

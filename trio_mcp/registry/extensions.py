@@ -54,6 +54,9 @@ class Extension(Protocol):
     def mountable(self) -> bool: ...
 
     @property
+    def shares(self) -> bool: ...
+
+    @property
     def sends(self) -> Collection[str]: ...
 
     @property

@@ -23,10 +23,12 @@ class Opened:
 
     Args:
         state: What the registry's lifespan yielded.
+        store: What the instances of the server share, if there are several.
     """
 
-    def __init__(self, state: Any = None) -> None:
+    def __init__(self, state: Any = None, store: object = None) -> None:
         self.state: Final = state
+        self.store: Final = store
         self.providers: Final[dict[Any, Any]] = {}
         """By provider, what its lifespan yielded."""
         self.extensions: Final[dict[str, Any]] = {}

@@ -3,9 +3,9 @@
 A request that needs more input is answered and forgotten; what its second round has to know goes
 to the client as an opaque `requestState`, and the client is not to be trusted with it (2026-07-28,
 "Multi Round-Trip Requests", server requirements 4 and 5). So a state is a Fernet token: encrypted,
-authenticated, and written in one way only. Within, beside the content, it says until when it is
-good, for which request and principal it was made (a digest of whatever the server binds it to),
-and its own random number, by which a second use is noticed.
+authenticated, and written in one way only. Before it stands the name of its key. Within, beside the
+content, it says until when it is good, for which request and principal it was made (a digest of
+whatever the server binds it to), and its own random number, by which a second use is noticed.
 
 Fernet would take a token with a few characters more, or with other last bits: its base64 is read
 leniently. Here a state must be, character for character, what its bytes encode to.
@@ -33,11 +33,15 @@ from trio_mcp.extras import needing
 from trio_mcp.wire.jsonrpc import Json
 
 if TYPE_CHECKING:
-    from cryptography.fernet import MultiFernet
+    from cryptography.fernet import Fernet
 
-Cause = Literal["tampered", "expired", "foreign", "replayed"]
+Cause = Literal["tampered", "unknown key", "expired", "foreign", "replayed"]
 
 _PURPOSE: Final = "trio-mcp request state 1"
+_NAME: Final = 8
+"""Characters that name the key, before the token."""
+_VERSION: Final = b"\x80"
+"""With which each token begins."""
 _LONGEST: Final = 256 * 1024
 """Characters of a state: more are neither sealed nor looked at."""
 
@@ -58,8 +62,9 @@ class StateRefused(ValueError):
     """
 
     cause: Cause
-    """`tampered` (it was not sealed with our keys), `expired`, `foreign` (sealed for another
-    request, principal or purpose), or `replayed` (used before, or too many were)."""
+    """`tampered` (it is not as it was sealed), `unknown key` (it was sealed with another),
+    `expired`, `foreign` (for another request, principal or purpose), or `replayed` (used before,
+    or too many were)."""
 
     def __init__(self, cause: Cause, detail: str) -> None:
         super().__init__("The request state is not acceptable; send the request again, without it.")
@@ -114,14 +119,14 @@ class Sealer:
             raise ValueError(f"ttl must be a number of seconds above 0, not {ttl!r}")
         self.ttl: Final = ttl
         self._clock = clock
-        self._made: MultiFernet | None = None
+        self._made: dict[str, Fernet] | None = None
         if isinstance(keys, bytes | str):
             raise ValueError("keys must be a list of keys; put the key in brackets")
         if keys is not None and not keys:
             raise ValueError(f"there must be a key in keys, or leave keys out: {_NO_KEY}")
         self._keys = [self.generate_key()] if keys is None else list(keys)
         if keys is not None:
-            self._fernet()
+            self._fernets()
 
     @staticmethod
     def generate_key() -> str:
@@ -130,7 +135,7 @@ class Sealer:
 
     def check_ready(self) -> None:
         """Raise `RuntimeError` unless the package `cryptography` is installed."""
-        self._fernet()
+        self._fernets()
 
     def seal(self, content: Json, binding: Json | HashedBinding) -> str:
         """Seal a state, for `requestState`.
@@ -153,7 +158,8 @@ class Sealer:
         if least <= _LONGEST:  # what is much is not worked on for nothing
             digest = hash_binding(binding).digest
             payload = _write([_PURPOSE, secrets.token_hex(16), now + self.ttl, digest, content])
-            state = self._fernet().encrypt_at_time(payload, int(now)).decode()
+            name, fernet = next(iter(self._fernets().items()))
+            state = name + fernet.encrypt_at_time(payload, int(now)).decode()
         if not 0 < len(state) <= _LONGEST:
             raise ValueError(
                 f"the sealed state would have more than {_LONGEST} characters; "
@@ -183,40 +189,51 @@ class Sealer:
         return OpenedState(id, expires - now, content)
 
     def _decrypt(self, state: str) -> bytes:
-        fernet = self._fernet()
+        fernets = self._fernets()
         from cryptography.fernet import InvalidToken
 
         if not isinstance(state, str):
             raise StateRefused("tampered", "it is no string")
         if len(state) > _LONGEST:
             raise StateRefused("tampered", f"it is longer than {_LONGEST} characters")
-        if not _is_canonical(state):
+        name, token = state[:_NAME], state[_NAME:]
+        if not _is_canonical(token):
             raise StateRefused("tampered", "it is not written as we write it")
+        if name not in fernets:
+            raise StateRefused(
+                "unknown key",
+                "it was sealed by a key that this process does not have: give all that serve the "
+                "same clients the same state_keys, or a store",
+            )
         with suppress(InvalidToken):
-            return fernet.decrypt(state)
-        raise StateRefused("tampered", "none of the keys has sealed it")
+            return fernets[name].decrypt(token)
+        raise StateRefused("tampered", "it is not what its key has sealed")
 
-    def _fernet(self) -> MultiFernet:
+    def _fernets(self) -> dict[str, Fernet]:
+        """Return what seals and opens, by the names of the keys. The first one seals."""
         if self._made is None:
-            self._made = _fernet_of(self._keys)
+            with needing("sealing request state", "ask"):
+                from cryptography.fernet import Fernet
+            try:
+                self._made = {_name_of(key): Fernet(key) for key in self._keys}
+            except (ValueError, TypeError, AttributeError):  # the key itself belongs in no message
+                raise ValueError(f"one of the keys is not usable: {_NO_KEY}") from None
         return self._made
 
 
-def _is_canonical(state: str) -> bool:
-    """Whether this is the one way to write its bytes."""
+def _name_of(key: bytes | str) -> str:
+    """Name a key without giving it away."""
+    secret = base64.urlsafe_b64decode(key)
+    return hashlib.sha256(_PURPOSE.encode() + secret).hexdigest()[:_NAME]
+
+
+def _is_canonical(token: str) -> bool:
+    """Whether this is the one way to write its bytes, which are at least those of a token."""
     try:
-        return base64.urlsafe_b64encode(base64.urlsafe_b64decode(state)).decode() == state
+        content = base64.urlsafe_b64decode(token)
     except ValueError:  # no base64, or not even ASCII
         return False
-
-
-def _fernet_of(keys: Sequence[bytes | str]) -> MultiFernet:
-    with needing("sealing request state", "ask"):
-        from cryptography.fernet import Fernet, MultiFernet
-    try:
-        return MultiFernet([Fernet(key) for key in keys])
-    except (ValueError, TypeError, AttributeError):  # the key itself belongs in no message
-        raise ValueError(f"one of the keys is not usable: {_NO_KEY}") from None
+    return content[:1] == _VERSION and base64.urlsafe_b64encode(content).decode() == token
 
 
 # JSON ---------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from trio_mcp.registry.kinds import Offered
 from trio_mcp.registry.lifespan import Opened, opened
 from trio_mcp.server.background import CallChannel, answer_in_background
 from trio_mcp.server.server import Server
+from trio_mcp.store.shared import shared_store
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.revisions import Era
@@ -49,6 +50,8 @@ class ExtensionServing:
         ended and the extension's lifespan has been left."""
         self.extension_state: Any = None
         """What the extension's own lifespan yielded."""
+        self.store: Final = shared_store()
+        """What the instances of the server share; `None` if it shares nothing."""
         self._opened = opened
         self._server = server
 
@@ -135,6 +138,10 @@ class ServerExtension:
     mountable: bool = True
     """Whether a registry that has it can be mounted in one that has it, too, and whose extension
     then serves for both. `False` if what each of them serves is its own."""
+    shares: bool = False
+    """Whether it keeps in `ExtensionServing.store` what clients may meet again at another instance.
+    Then it is not served by several of them without that store."""
+
     result_types: Collection[str] = ()
     """The values of `resultType` that `around` may answer with."""
 

@@ -192,5 +192,5 @@ class ModernConversation(RequestConversation):
 
 
 def _refused(refusal: StateRefused) -> McpError:
-    logger.warning("A requestState was refused: %s", refusal.cause)
+    logger.warning("A requestState was refused: %s", refusal.__cause__)
     return McpError(INVALID_PARAMS, str(refusal))

@@ -12,7 +12,7 @@ import trio
 
 from tests.auth.server.support import After, Issuer, call, ec_key, proof, resource_server
 from tests.registry.elsewhere import Elsewhere
-from tests.store.contents import values_of
+from tests.store.contents import lose_all, values_of
 from tests.store.redis_server import redis_server
 from tests.support.tools import echo, registry_of
 from tests.transports.http.fleet import Fleet, Unsteady, fleet
@@ -23,11 +23,11 @@ from trio_mcp.extending import ExtensionRequest, ServerExtension
 from trio_mcp.middleware import McpCall, McpRequest
 from trio_mcp.registry.sealing import Sealer
 from trio_mcp.store.changes import Put
+from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.opening import open_store
 
 pytestmark = pytest.mark.requirement("M2")
 
-STATE_KEYS = [Sealer.generate_key()]
 ELICITS: dict[str, Any] = {"elicitation": {}}
 
 
@@ -40,7 +40,7 @@ async def ask(context: Context, about: str = "") -> str:
 
 
 def asking(**options: Any) -> Registry:
-    registry = Registry("asking", state_keys=STATE_KEYS, **options)
+    registry = Registry("asking", **options)
     registry.tool(ask)
     registry.tool(echo)
     return registry
@@ -63,7 +63,7 @@ def sync_asking() -> Registry:
         await given.context.elicit("why?", str)
         return await call_next(given)
 
-    registry = Registry("asking", state_keys=STATE_KEYS, middleware=[asks])
+    registry = Registry("asking", middleware=[asks])
 
     @registry.tool(name="ask")
     def plain(about: str = "") -> str:
@@ -83,13 +83,13 @@ class Around(ServerExtension):
 
 
 def mounted() -> Registry:
-    registry = Registry("near", state_keys=STATE_KEYS)
+    registry = Registry("near")
     registry.mount(asking(), None)
     return registry
 
 
 def remote() -> Registry:
-    registry = Registry("near", state_keys=STATE_KEYS)
+    registry = Registry("near")
     registry.mount(Elsewhere(), None)
     return registry
 
@@ -171,6 +171,50 @@ async def test_a_state_outlives_a_store_that_is_away() -> None:
         assert "error" in await second_round(those.hosts[2], params)
 
 
+async def test_a_state_of_an_instance_with_other_keys_is_said_to_be_that(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with fleet(lambda: asking(state_keys=[Sealer.generate_key()])) as those:
+        params = await first_round(those.hosts[0])
+        assert "error" in await second_round(those.hosts[1], params)
+        assert "unknown key: " in caplog.text
+        assert "the same state_keys, or a store" in caplog.text
+        assert "result" in await second_round(those.hosts[0], params)
+
+
+async def test_keys_outlive_the_instance_that_made_them() -> None:
+    store = MemoryStore()
+    async with fleet(asking, size=1, store=store) as those:
+        params = await first_round(those.hosts[0])
+    async with fleet(asking, store=store) as those:
+        assert "result" in await second_round(those.hosts[0], params)
+
+
+async def test_a_store_that_loses_everything_gets_the_keys_back(autojump_clock: Any) -> None:
+    store = MemoryStore()
+    async with fleet(asking, store=store) as those:
+        params = await first_round(those.hosts[0])
+        lose_all(store)
+        async with fleet(asking, size=1, store=store) as newcomer:  # it makes a key of its own
+            other = await first_round(newcomer.hosts[0])
+            await trio.sleep(20)  # within which an instance sees what the store has lost
+            assert "result" in await second_round(newcomer.hosts[0], params)
+            assert "result" in await second_round(those.hosts[1], other)
+
+
+async def test_servers_of_other_names_have_other_keys() -> None:
+    store = MemoryStore()
+
+    def others() -> Registry:
+        registry = Registry("others")
+        registry.tool(ask)
+        return registry
+
+    async with fleet(asking, store=store) as those, fleet(others, store=store) as strangers:
+        params = await first_round(those.hosts[0])
+        assert "error" in await second_round(strangers.hosts[0], params)
+
+
 # -- proofs ----------------------------------------------------------------------------------------
 
 KEY = ec_key()
@@ -202,6 +246,14 @@ async def good_once(those: Fleet) -> None:
 async def test_a_proof_is_good_once_at_all_instances() -> None:
     async with fleet(echoing, protected_by(ISSUER, dpop=DPoP())) as those:
         await good_once(those)
+
+
+async def test_a_nonce_is_good_at_all_instances() -> None:
+    async with fleet(echoing, protected_by(ISSUER, dpop=DPoP(nonces=True))) as those:
+        first = await call(those.hosts[0], TOKEN, scheme="DPoP", dpop=proof(KEY, TOKEN))
+        nonce = first.headers["dpop-nonce"]
+        found = [await prove(host, proof(KEY, TOKEN, nonce=nonce)) for host in those.hosts]
+        assert found == 3 * [200]
 
 
 async def test_one_key_has_a_tenth_of_all_proofs_at_all_instances() -> None:

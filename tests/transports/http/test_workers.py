@@ -24,8 +24,8 @@ from tests.support.client import MODERN, modern_meta
 from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, Server, run, running
 from tests.support.tools import echo, registry_of
 from tests.transports.http.support import hosting
-from trio_mcp import Handlers, HttpPolicy, Registry, Remote, connect, serve_http
-from trio_mcp.auth import DPoP, ResourceServer
+from trio_mcp import Handlers, Registry, Remote, connect, serve_http
+from trio_mcp.extensions.tasks import TasksClient
 from trio_mcp.registry import catalogue_of
 from trio_mcp.registry.sealing import Sealer
 from trio_mcp.transports.http.workers.channel import Channel
@@ -227,6 +227,21 @@ async def test_a_client_may_meet_other_workers(tmp_path: Path) -> None:
             assert (await legacy.call_tool("who")).text != first
 
 
+@pytest.mark.long
+@pytest.mark.requirement("K3", "M2")
+async def test_any_worker_knows_of_a_task(tmp_path: Path) -> None:
+    async with workers(tmp_path) as ours:
+        ids = []
+        for _ in range(6):
+            tasks = TasksClient()
+            async with connect(ours.url, extensions=[tasks]):
+                ids.append((await tasks.start("job")).id)
+        for id in ids * 3:
+            tasks = TasksClient()
+            async with connect(ours.url, extensions=[tasks]):
+                assert int((await tasks.result(id)).text) in ours.pids()
+
+
 async def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     async with workers(tmp_path) as ours:
         pids = ours.pids()
@@ -331,19 +346,6 @@ def test_keys_of_the_program_stay_and_others_are_shared() -> None:
         sealed[keys is None] = catalogue_of(registry).sealer.seal({}, "tools/call")
     Sealer([shared]).open(sealed[True], "tools/call")
     Sealer([key]).open(sealed[False], "tools/call")
-
-    for dpop, found in [
-        (DPoP(nonces=True), [shared]),
-        (DPoP(nonces=True, nonce_keys=[key]), [key]),
-        (DPoP(), None),
-        (None, "no dpop"),
-    ]:
-        auth = ResourceServer(
-            resource="https://shop.example/mcp", issuers=["https://login.example"], dpop=dpop
-        )
-        policy = HttpPolicy(auth=auth).sharing_keys([shared])
-        assert policy.auth is not None
-        assert getattr(policy.auth.dpop, "nonce_keys", "no dpop") == found
 
 
 def test_what_an_ended_worker_has_counted_stays() -> None:

@@ -18,9 +18,10 @@ from functools import partial
 import trio
 
 from trio_mcp import Context, Limits, Registry, serve_http
+from trio_mcp.extensions.tasks import Tasks
 from trio_mcp.transports.http.workers.channel import ENVIRONMENT
 
-registry = Registry("shop")
+registry = Registry("shop", extensions=[Tasks()])
 
 
 @registry.tool
@@ -43,6 +44,12 @@ async def wait_for(file: str) -> int:
     logging.info("working")
     while not await trio.Path(file).exists():
         await trio.sleep(0.01)
+    return os.getpid()
+
+
+@registry.tool(task=True)
+async def job() -> int:
+    """Tell which process this is, later."""
     return os.getpid()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
@@ -64,10 +64,11 @@ _REFUSED_FOR: Final = 10.0
 
 @frozen
 class Shared:
-    """What the instances of a server share: used DPoP proofs, and issuers' answers on tokens."""
+    """What the instances of a server share: proofs, the keys of nonces, answers about tokens."""
 
     proofs: ReplayStore | None = None
     answers: Answers = field(factory=Answers)
+    nonce_keys: Sequence[str] | None = None
 
 
 class Authenticator:
@@ -102,7 +103,9 @@ class Authenticator:
         self._is_dpop_required = server.dpop is not None and server.dpop.required
         self._proofs: ProofVerifier | None = None
         if server.dpop is not None:
-            self._proofs = ProofVerifier(server, server.dpop, clock, shared.proofs)
+            self._proofs = ProofVerifier(
+                server, server.dpop, clock, shared.proofs, shared.nonce_keys
+            )
 
     def _verifier(self, nursery: trio.Nursery, fetcher: Fetcher, answers: Answers) -> VerifyFor:
         server, how, check = self._server, self._server.verifier, ClaimsCheck(self._server)

@@ -57,13 +57,15 @@ class ProofVerifier:
         how: DPoP,
         clock: Callable[[], float],
         shared: ReplayStore | None = None,
+        nonce_keys: Sequence[str] | None = None,
     ) -> None:
         self._server = server
         self._how = how
         self._clock = clock
         record = ReplayRecord(how.max_proofs, how.max_proofs // 10)
         self._store: ReplayStore = how.replay_store or shared or record
-        self._nonces = Nonces(how.nonce_keys, 2 * how.max_age, clock) if how.nonces else None
+        keys = how.nonce_keys or nonce_keys
+        self._nonces = Nonces(keys, 2 * how.max_age, clock) if how.nonces else None
 
     def new_nonce(self) -> str | None:
         """Make a nonce for the next proof; `None` if none is needed."""

@@ -100,8 +100,10 @@ class Tasks(ServerExtension):
 
     Args:
         store: Where tasks are kept: a path or URL, as for `open_store`, or a store that is open.
-            Without one they are in memory, and end with the process. Processes that share a file,
-            and serve registries of the same name, share the tasks.
+            Without one they are in the store that the instances of the server share, by
+            `serve_http(store=...)` or as workers; if it shares none, in memory, and end with the
+            process. Processes that share a store, and serve registries of the same name, share the
+            tasks.
         ttl: Seconds for which a task is kept, from its creation; `inf` for ever. It is ended when
             they have passed.
         poll_interval: Seconds for which a client waits before it asks again for a task's state.
@@ -163,7 +165,7 @@ class Tasks(ServerExtension):
 
     @asynccontextmanager
     async def lifespan(self, serving: ExtensionServing) -> AsyncIterator[_Serving]:
-        async with opened("memory:" if self._store is None else self._store) as store:
+        async with opened(self._store_for(serving)) as store:
             # Not the nursery of `serving`: what runs there would outlive the store.
             async with background_nursery() as nursery:
                 kept = KeptTasks(store, serving.registry.name)
@@ -178,6 +180,21 @@ class Tasks(ServerExtension):
                 worker = Worker(host, nursery)
                 nursery.start_soon(worker.run)
                 yield _Serving(kept, worker, serving, nursery)
+
+    @property
+    def shares(self) -> bool:  # type: ignore[override]  # of most, it is an attribute
+        """Whether tasks are in the store of the server."""
+        return self._store is None
+
+    def _store_for(self, serving: ExtensionServing) -> StoreLike:
+        if self._store is None:
+            return serving.store or "memory:"
+        if serving.store is not None and str(self._store).lower().startswith("memory:"):
+            raise ValueError(
+                "with Tasks(store='memory:'), other instances and workers do not know the tasks: "
+                "leave the store out, so that they are in the one that is shared"
+            )
+        return self._store
 
     # -- calls ------------------------------------------------------------------------------
 

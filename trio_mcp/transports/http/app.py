@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -123,10 +123,10 @@ class HttpApp:
         if self._server is not None:
             raise RuntimeError("this app is running already")
         # The store is opened first, so that it is there as long as anything that runs here.
-        async with (
-            self._opened_sharing() as sharing,
-            serving(self.registry, self._limits, on_stuck) as here,
-        ):
+        async with self._opened_sharing() as sharing, AsyncExitStack() as stack:
+            async with sharing.opening():
+                way = serving(self.registry, self._limits, on_stuck)
+                here = await stack.enter_async_context(way)
             metrics, policy = self.metrics, self._policy
             watch = metrics.observe_call, metrics.refused
             server = self._server = Server(self.registry, self._limits, here.opened, *watch)

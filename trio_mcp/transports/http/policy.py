@@ -153,13 +153,6 @@ class HttpPolicy:
         if self.auth is not None and self.asks_for_tokens_of_its_own:
             raise ValueError("auth excludes tokens and verify: give it a verifier for its tokens")
 
-    def sharing_keys(self, keys: Sequence[str | bytes]) -> HttpPolicy:
-        """The same, with keys that other processes have as well for nonces that have none."""
-        dpop = None if self.auth is None else self.auth.dpop
-        if self.auth is None or dpop is None or not dpop.nonces or dpop.nonce_keys is not None:
-            return self
-        return evolve(self, auth=evolve(self.auth, dpop=evolve(dpop, nonce_keys=keys)))
-
     @property
     def asks_for_tokens_of_its_own(self) -> bool:
         """Whether there are tokens that no authorization server has to do with."""

@@ -20,7 +20,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.registry.entrances import check_trio
-from trio_mcp.registry.registry import catalogue_of, check_registry
+from trio_mcp.registry.registry import check_registry
 from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.server.signals import calling_at_signals
@@ -206,8 +206,6 @@ async def serve_http(
         worker = await join()
     if worker is not None:
         store = worker.store if store is None else store
-        catalogue_of(registry).share_state_keys(worker.keys)
-        policy = policy.sharing_keys(worker.keys)
         listeners = worker.listeners
     if explorer and listeners is None and unix_socket is None:
         from trio_mcp.transports.http.explorer import check_protected

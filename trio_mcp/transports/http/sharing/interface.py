@@ -6,8 +6,8 @@ derives those of instances with a common store. What uses them does not know whi
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -165,6 +165,15 @@ class Sharing:
         from trio_mcp.store.memory import MemoryStore
 
         return MemoryStore()
+
+    @asynccontextmanager
+    async def opening(self) -> AsyncIterator[None]:
+        """Share with the lifespans that are opened in the block.
+
+        Raises:
+            StoreError: The others cannot be asked.
+        """
+        yield
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Join the other instances, until the nursery is cancelled.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
@@ -14,12 +15,14 @@ from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.registry.states import MOST_STATES, UsedStates
 from trio_mcp.store.protocol import Store
 from trio_mcp.store.rates import SharedBuckets
+from trio_mcp.store.shared import sharing
 from trio_mcp.store.used import UsedOnce
 from trio_mcp.transports.http.request import no_session
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sharing.changes import SharedChanges
 from trio_mcp.transports.http.sharing.instance import Instance
 from trio_mcp.transports.http.sharing.interface import Sharing, Take
+from trio_mcp.transports.http.sharing.keys import SharedKeys
 from trio_mcp.transports.http.sharing.posts import SharedPosts
 from trio_mcp.transports.http.sharing.session import SharedSession
 
@@ -41,15 +44,25 @@ class StoreSharing(Sharing):
         self._catalogue = catalogue_of(registry)
         self._options = options
         self.instance: Final = Instance(store, options.session_idle)
-        ttl = self._catalogue.sealer.ttl
+        ttl = self._catalogue.options.state_ttl
+        self._keys = SharedKeys(
+            self.instance, self._catalogue.name, self._catalogue.share_state_keys
+        )
         self.states = UsedStates(UsedOnce(store, "states", MOST_STATES, ttl))
         # Each for as long as it is in use.
         self._posts = WeakValueDictionary[tuple[str, str | None], SharedPosts]()
+
+    @asynccontextmanager
+    async def opening(self) -> AsyncIterator[None]:
+        await self._keys.agree()
+        with sharing(self.store):
+            yield
 
     async def start(self, nursery: trio.Nursery) -> None:
         changes = SharedChanges(self.instance, self._catalogue.changes, self._catalogue.name)
         await nursery.start(self.instance.run)
         await nursery.start(changes.run)
+        nursery.start_soon(self._keys.run)
 
     def buckets(self, name: str, rate: float, burst: int, max_clients: int) -> SharedBuckets:
         name = f"{self._catalogue.name}: {name}"
@@ -59,7 +72,7 @@ class StoreSharing(Sharing):
         from trio_mcp.auth.server.authenticator import Shared
         from trio_mcp.auth.server.resource import Introspection
 
-        shared, how = Shared(), auth.dpop
+        shared, how = Shared(nonce_keys=self._keys.known), auth.dpop
         if how is not None:
             longest = how.max_age + 2 * auth.leeway
             proofs = UsedOnce(self.store, "proofs", max(1, how.max_proofs // 10), longest)

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from trio_mcp.registry.sealing import Sealer
 from trio_mcp.system.capabilities import POLLS
 
 _AGAIN = {"": "the interactive interpreter", "-c": "python -c", "-": "a program on stdin"}
@@ -49,10 +48,9 @@ def shared_settings(private_store: bool) -> Iterator[dict[str, object]]:
     Args:
         private_store: They have no store yet, and get one of their own.
     """
-    settings: dict[str, object] = {"keys": [Sealer.generate_key()], "folder": None, "store": None}
     if not private_store:
-        yield settings
+        yield {"folder": None, "store": None}
         return
     # What a worker may still be removing, or writing when it was killed, is no reason to fail.
     with tempfile.TemporaryDirectory(prefix="trio-mcp-", ignore_cleanup_errors=True) as folder:
-        yield {**settings, "folder": folder, "store": os.path.join(folder, "store.db")}
+        yield {"folder": folder, "store": os.path.join(folder, "store.db")}

@@ -66,8 +66,6 @@ class Worker:
         self.listeners: Final = [SharedListener(_not_inherited(fd)) for fd in settings["sockets"]]
         self.store: Final[str] = settings["store"]
         """What all workers share, if the program has not said it."""
-        self.keys: Final[list[str]] = settings["keys"]
-        """Keys that all workers have, and no other process."""
         self.since: Final[float] = settings["since"]
         """When the parent began, by `time.monotonic`."""
         self.live = 0
