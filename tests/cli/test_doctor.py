@@ -178,6 +178,7 @@ def check_finding(report: Report, fault: str, severity: str, code: str, told: st
 
 
 CONSEQUENCES = {
+    "does-not-read": {("error", "asks-modern-client"), ("error", "no-answer")},
     "changes-ids": {("error", "no-answer")},
     "bad-error": {("error", "wrong-error")},
     "several-lines": {("error", "no-revision")},
@@ -253,6 +254,16 @@ async def test_a_server_that_never_answers_is_given_up(
 ) -> None:
     report = await examine("mute")
     assert found(report) == {("error", "no-revision")}
+
+
+async def test_a_server_that_asks_and_does_not_read_is_given_up(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    with trio.fail_after(300):
+        report = await examine("does-not-read")
+    check_finding(
+        report, "does-not-read", "error", "does-not-read", "does not read what it is sent"
+    )
 
 
 @pytest.mark.long

@@ -84,7 +84,7 @@ async def test_answers_in_streams_and_sessions() -> None:
         assert hello is not None
         assert hello.result == {"protocolVersion": "2025-06-18"}
         assert probe.session == "abc"
-        assert probe.requests_received == ["roots/list"]
+        assert [*probe.requests_received] == ["roots/list"]
         empty = await probe.send_request("ping")
         assert empty is not None
         assert (empty.result, empty.error, empty.status) == (None, None, 200)

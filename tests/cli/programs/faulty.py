@@ -115,6 +115,10 @@ class Faulty:
         if self.fault == "bad-error" and "error" in reply:
             reply["error"] = "no"
         yield self.line(reply)
+        if self.fault == "does-not-read" and method in ("ping", "server/discover"):
+            for number in range(5000):
+                yield self.line({"jsonrpc": "2.0", "id": f"q{number}", "method": "roots/list"})
+            yield 12.0
         if self.fault == "twice":
             yield self.line(reply)
 

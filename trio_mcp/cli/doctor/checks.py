@@ -196,6 +196,8 @@ def check_unexpected(report: Report, probe: Probe) -> None:
     ):
         if ids:
             report.add(code, f"{does}, with the id {', '.join(map(shown, ids[:3]))}")
+    if probe.stuck:
+        report.add("does-not-read", "it does not read what it is sent, and waits for it to end")
     if probe.requests_received and probe.era == "modern":
         asked = ", ".join(map(cut, sorted(set(probe.requests_received))))
         report.add("asks-modern-client", f"it sends requests to a modern client: {asked}")
@@ -416,7 +418,7 @@ def _survived(report: Report, probe: Probe, what: str, alive: Answer | None) -> 
         return True
     if probe.gone is not None:
         report.add("dies", f"after {what}, it {probe.gone}")
-    else:
+    elif not probe.stuck:
         report.add("no-answer", f"after {what}, it answers no request")
     return False
 
@@ -452,7 +454,7 @@ async def _ask(
         report.add("no-answer", f"{what}: the reply (HTTP status {answer.status}) has no answer")
     elif probe.gone is not None:
         report.add("dies", f"{what}: it {probe.gone} instead of answering")
-    else:
+    elif not probe.stuck:
         report.add("no-answer", f"{what}: {_silence(timeout or probe.timeouts.answer)}")
     return None
 

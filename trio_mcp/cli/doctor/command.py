@@ -54,12 +54,14 @@ def doctor(
 
 async def _examine(target: Target, options: ConnectionOptions, screen: Screen) -> Report:
     from trio_mcp.cli.doctor.examination import Times, examine_process, examine_url
+    from trio_mcp.cli.probing.base import Timeouts
 
+    timeouts = Timeouts(answer=min(options.timeout, Timeouts().answer))
+    times = Times(start=options.timeout, timeouts=timeouts)
     http = options.http_options(target, screen)
     if target.url is not None:
-        return await examine_url(target.url, http, Times())
+        return await examine_url(target.url, http, times)
     process = options.process_options()
-    times = Times(start=options.timeout)
     return await examine_process(target.process or [], process, target.text, times)
 
 

@@ -35,6 +35,7 @@ _KINDS: Final[dict[Severity, dict[str, str]]] = {
         "no-answer": "answer every request, with an error if need be",
         "no-revision": "answer `initialize`, `server/discover`, or both",
         "dies": "catch what goes wrong with one request; the server must outlive it",
+        "does-not-read": "read all the time, also while you write or wait for an answer",
         "bad-handshake": "answer as the schema of the revision says",
         "version-negotiation": "offer another version instead of an unknown one",
         "bad-result": "answer as the schema of the revision says",

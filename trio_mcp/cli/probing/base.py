@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from trio_mcp.cli.schemas import member
 from trio_mcp.version import __version__
@@ -22,6 +23,8 @@ from trio_mcp.wire.revisions import (
 )
 
 CLIENT: Final[dict[str, Json]] = {"name": "trio-mcp", "version": __version__}
+_MAX_KEPT: Final = 64 * 1024
+_MAX_REQUESTS: Final = 100
 
 
 @frozen(kw_only=True)
@@ -36,11 +39,15 @@ class Timeouts:
     """For its exit, once it has closed a pipe."""
 
 
+def _beginning(line: bytes) -> bytes:
+    return line[:_MAX_KEPT]
+
+
 @frozen
 class Noise:
-    """A line or body of a server that is no valid message."""
+    """A line or body of a server that is no valid message, or its beginning."""
 
-    line: bytes
+    line: bytes = field(converter=_beginning)
     fault: str | None = None
     """What is wrong with it, if it was meant to be one."""
 
@@ -88,8 +95,10 @@ class Probe(ABC):
         self.era: Final = era
         self.timeouts: Final = timeouts
         self.noise: Final[list[Noise]] = []
-        self.requests_received: Final[list[str]] = []
-        """Their methods."""
+        self.requests_received: Final[deque[str]] = deque(maxlen=_MAX_REQUESTS)
+        """The methods of the last ones."""
+        self.stuck = False
+        """Whether the server does not read what it is sent."""
         self.stray_answers: Final[list[Json]] = []
         """The ids of answers to no request."""
         self.repeated_answers: Final[list[Json]] = []

@@ -32,6 +32,7 @@ _HEADERS: Final = {"Content-Type": "application/json", "Accept": f"application/j
 _MAX_BYTES: Final = Limits().max_message_bytes
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 _KEPT: Final = ("content-type", "allow", "www-authenticate")
+_MAX_NAME: Final = 200
 
 
 class HttpProbe(Probe):
@@ -122,7 +123,7 @@ class HttpProbe(Probe):
             for event in parser.feed(piece):
                 message = self._parsed(event.data, noise=bool(event.data)) or {}
                 if "method" in message and "id" in message:
-                    self.requests_received.append(str(message["method"]))
+                    self.requests_received.append(str(message["method"])[:_MAX_NAME])
                 elif "method" not in message and (message.get("id") == id or "error" in message):
                     await reply.finish(1.0)
                     return message

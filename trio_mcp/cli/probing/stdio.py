@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import trio
@@ -18,6 +18,7 @@ from trio_mcp.wire.jsonrpc import Id, Json, encode, is_id
 from trio_mcp.wire.revisions import Era
 
 _MAX_KEPT: Final = 100
+_MAX_NAME: Final = 200
 
 
 @define(eq=False)
@@ -37,6 +38,7 @@ class StdioProbe(Probe):
         self.closed: Final = trio.Event()
         """Set when its stdout has ended."""
         self._sending = trio.Lock()
+        self._questions, self._next_question = trio.open_memory_channel[dict[str, Json]](_MAX_KEPT)
         self._waiting: dict[Id, _Waiting] = {}
         self._given_up: set[Id] = set()
         """Requests that were not answered in time, but still may be."""
@@ -73,7 +75,8 @@ class StdioProbe(Probe):
         if id is not None:
             self._waiting[id] = waiting
         began = trio.current_time()
-        await self._send(data + b"\n")
+        with trio.move_on_after(self.timeouts.answer):
+            await self._send(data + b"\n")
         alive = await self.send_request(then)
         with trio.move_on_after(self.timeouts.reaction):
             await waiting.arrived.wait()
@@ -95,11 +98,14 @@ class StdioProbe(Probe):
 
     async def _send(self, line: bytes) -> bool:
         """Send a line; return whether it may be answered."""
-        if self.closed.is_set():
-            return False
         try:
             async with self._sending:  # an answer to what it asks may come between
+                if self.closed.is_set() or self.stuck:
+                    return False
                 await self.transport.send_all(line)
+        except trio.Cancelled:
+            self.stuck = True  # and has got half a message, so that no other can follow
+            raise
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             await self._await_exit()
             return False
@@ -111,14 +117,15 @@ class StdioProbe(Probe):
             await self.transport.exited.wait()
 
     async def read(self) -> None:
-        async for line in lines_of(self.transport):
-            await self._take(line)
+        async with background_task(self._answer_questions):
+            async for line in lines_of(self.transport):
+                self._take(line)
         self.closed.set()
         for waiting in [*self._waiting.values(), self._reaction]:
             if waiting is not None:
                 waiting.arrived.set()
 
-    async def _take(self, line: bytes) -> None:
+    def _take(self, line: bytes) -> None:
         if not line.strip():
             return
         message, noise = read_message(line)
@@ -126,11 +133,12 @@ class StdioProbe(Probe):
             self.noise.append(noise)
         if message is None:
             return
-        if "method" in message:
-            if "id" in message:
-                await self._answer_question(message)
-        else:
+        if "method" not in message:
             self._deliver(message)
+        elif "id" in message:
+            self.requests_received.append(str(message["method"])[:_MAX_NAME])
+            with suppress(trio.WouldBlock):  # there are more than it reads answers to
+                self._questions.send_nowait(message)
 
     def _deliver(self, message: dict[str, Json]) -> None:
         id: Json = message.get("id")
@@ -162,15 +170,15 @@ class StdioProbe(Probe):
             return False
         return not id or id not in self.answered  # else it is a second answer, and just late
 
-    async def _answer_question(self, message: dict[str, Json]) -> None:
-        method = message["method"]
-        self.requests_received.append(str(method))
-        answer: dict[str, Json] = {"jsonrpc": "2.0", "id": message["id"]}
-        if method == "ping":
-            answer["result"] = {}
-        else:
-            answer["error"] = {"code": METHOD_NOT_FOUND, "message": "Method not found"}
-        await self._send(encode(answer))
+    async def _answer_questions(self) -> None:
+        async for message in self._next_question:
+            answer: dict[str, Json] = {"jsonrpc": "2.0", "id": message["id"]}
+            if message["method"] == "ping":
+                answer["result"] = {}
+            else:
+                answer["error"] = {"code": METHOD_NOT_FOUND, "message": "Method not found"}
+            with trio.move_on_after(self.timeouts.answer):
+                await self._send(encode(answer))
 
 
 def _answer(waiting: _Waiting, began: float) -> Answer | None:
