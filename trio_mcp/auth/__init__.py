@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from trio_mcp.auth.client.tokens import Token as Token
     from trio_mcp.auth.documents import ClientRegistration as ClientRegistration
     from trio_mcp.auth.fetching import Fetching as Fetching
+    from trio_mcp.auth.proxy.exchange import OnBehalfOf as OnBehalfOf
+    from trio_mcp.auth.proxy.exchange import TokenExchange as TokenExchange
+    from trio_mcp.auth.proxy.exchange import provider_token as provider_token
     from trio_mcp.auth.proxy.identity import Identity as Identity
     from trio_mcp.auth.proxy.identity import Member as Member
     from trio_mcp.auth.proxy.identity import domain as domain
@@ -56,9 +59,11 @@ MODULES: Final = {
     "MemoryStore": "auth.client.stores",
     "OAuth": "auth.client.oauth",
     "OAuthProxy": "auth.proxy.options",
+    "OnBehalfOf": "auth.proxy.exchange",
     "ReplayStore": "auth.server.resource",
     "ResourceServer": "auth.server.resource",
     "Token": "auth.client.tokens",
+    "TokenExchange": "auth.proxy.exchange",
     "TokenStore": "auth.client.stores",
     "WorkloadIdentity": "auth.client.machines",
     "auth0": "auth.proxy.presets",
@@ -72,6 +77,7 @@ MODULES: Final = {
     "oidc": "auth.proxy.presets",
     "okta": "auth.proxy.presets",
     "open_in_browser": "auth.client.oauth",
+    "provider_token": "auth.proxy.exchange",
     "organization": "auth.proxy.identity",
 }
 
@@ -79,6 +85,7 @@ _EXTRAS: Final = {
     "auth.client.machines": "auth",
     "auth.client.oauth": "auth",
     "auth.fetching": "auth",
+    "auth.proxy.exchange": "auth",
 }
 """By the modules that cannot be imported without it, an extra."""
 

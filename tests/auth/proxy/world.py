@@ -328,13 +328,17 @@ class Client:
         self.tokens = response.json()
         return self.tokens
 
-    async def call(self, tool: str, token: str | None = None, **arguments: Any) -> Any:
-        """Call a tool with the access token; return the result, or the status of a refusal."""
+    async def request(self, method: str, params: dict[str, Any], token: str | None = None) -> Any:
+        """Send a request with the access token; return the result, or the status of a refusal."""
         token = token or self.tokens["access_token"]
         headers = {"host": "mcp.test", "authorization": f"Bearer {token}"}
         client = ModernClient(next_of(self.hosts), headers)
-        response = await client.begin_call(tool, **arguments).end()
+        response = await client.begin(method, params).end()
         return response.json()["result"] if response.status == 200 else response.status
+
+    async def call(self, tool: str, token: str | None = None) -> Any:
+        """Call a tool with the access token."""
+        return await self.request("tools/call", {"name": tool, "arguments": {}}, token)
 
 
 @define(eq=False)

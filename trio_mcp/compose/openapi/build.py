@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, Signature
 from keyword import iskeyword
@@ -15,6 +15,7 @@ import httpx2
 from attrs import evolve
 
 from trio_mcp.compose.openapi.bodies import ReadFile
+from trio_mcp.compose.openapi.callers import Authenticate, CallerAuth
 from trio_mcp.compose.openapi.document import Document, members, read_document
 from trio_mcp.compose.openapi.files import bundled
 from trio_mcp.compose.openapi.operations import (
@@ -39,6 +40,7 @@ from trio_mcp.errors import SchemaError
 from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
 from trio_mcp.registry.checks import check_bound, check_timeout
+from trio_mcp.registry.middleware import CallMiddleware
 from trio_mcp.registry.registry import Registry
 from trio_mcp.schema import compile_validator
 from trio_mcp.wire.jsonrpc import Json
@@ -67,6 +69,7 @@ def openapi(
     client: httpx2.AsyncClient | MakeClient | None = None,
     headers: Mapping[str, str] | None = None,
     auth: Mapping[str, Credential] | httpx2.Auth | None = None,
+    authenticate: Authenticate | None = None,
     only: Rule | None = None,
     leave_out: Rule | None = None,
     rename: Mapping[str, str] | Callable[[Operation], str | None] | None = None,
@@ -106,6 +109,9 @@ def openapi(
         auth: Credentials by the name of a security scheme: a key or a token, `(user, password)`,
             `(client id, client secret)`, or an `httpx2.Auth`. Each operation shows the first of its
             alternatives that is there. Or one `httpx2.Auth` for all requests.
+        authenticate: An async function that takes the `Context` of a call, and returns what to show
+            for its caller: a bearer token, an `httpx2.Auth`, or `None` for nothing. Such are
+            `trio_mcp.auth.provider_token` and `TokenExchange`. It excludes `auth`.
         only: The operations to offer.
         leave_out: Of these, the ones that are not offered.
         rename: Names for tools, by `operationId` or `METHOD path`; or a function that returns one.
@@ -151,6 +157,9 @@ def openapi(
             "auth must be a mapping from the names of security schemes to credentials, "
             f"or an httpx2.Auth, not {type(auth).__name__}"
         )
+    if authenticate is not None and (auth is not None or not callable(authenticate)):
+        raise ValueError("authenticate must be an async function, without auth beside it")
+    caller = None if authenticate is None else CallerAuth(authenticate)
     if not isinstance(pages, int | Pages):
         raise TypeError(f"pages must be a number or Pages, not {pages!r:.100}")
     if client is not None and headers is not None:
@@ -173,12 +182,12 @@ def openapi(
         service,
         base_url=base_url,
         variables=variables or {},
-        auth=auth,
+        auth=auth if caller is None else caller,
         sent=headers or {},
         output_schemas=output_schemas,
         longest_text=max_description,
     )
-    registry = builder.registry(name, timeout)
+    registry = builder.registry(name, timeout, [] if caller is None else [caller])
     as_resources = chosen(operations, resources, "resources") or frozenset()
     tools = [operation for operation in operations if operation not in as_resources]
     for operation, tool in zip(tools, tool_names(tools, rename or {}), strict=True):
@@ -238,7 +247,9 @@ class _Builder:
         headers = {(header.lower(), "header") for header in sent}
         self._hidden = frozenset({*self._security.keys(), *headers})
 
-    def registry(self, name: str | None, timeout: float) -> Registry:
+    def registry(
+        self, name: str | None, timeout: float, middleware: Sequence[CallMiddleware]
+    ) -> Registry:
         """Make a registry with the service's name."""
         info = self._document.resolve(self._document.root.get("info"))
         title = shortened(info.get("title"), _LONGEST_TITLE)
@@ -250,6 +261,7 @@ class _Builder:
             # Clients wait this long. The service's own limit has the better message: it ends first.
             tool_timeout=timeout + 1,
             lifespan=self._service.opened,
+            middleware=middleware,
         )
 
     # -- tools -----------------------------------------------------------------------------
