@@ -51,7 +51,7 @@ nitpick_ignore_regex = [
     ("py:class", r"trio_mcp\.registry\.\w+\.(Completer|Conversation|Handler)"),
     ("py:class", r"trio_mcp\.registry\.\w+\.(Prompt|Resource|ResourceTemplate|Tool)"),
     ("py:class", r"trio_mcp\.auth\.fetching\.Fetcher"),
-    ("py:class", r"trio_mcp\.auth\.proxy\.options\.ProxyOptions"),
+    ("py:class", r"trio_mcp\.auth\.proxy\.(options\.ProxyOptions|exchange\.HasProviderToken)"),
     ("py:class", r"trio_mcp\.compose\.(group\.\w+Options|openapi\.responses\.Answer)"),
     ("py:class", r"trio_mcp\.schema\.parameters\.ParameterType"),
     ("py:class", r"trio_mcp\.(transports\.http\.app|aio\.http)\.HttpApp"),

@@ -66,7 +66,7 @@ async def test_a_gateway_follows_its_file_and_says_how_servers_stand(tmp_path: P
 
 
 @pytest.mark.long
-@pytest.mark.requirement("R4")
+@pytest.mark.requirement("F1")
 @pytest.mark.parametrize(("options", "called"), [((), "remote"), (("--name", "sums"), "sums")])
 async def test_a_server_is_called_what_the_operator_calls_it(
     options: tuple[str, ...], called: str
