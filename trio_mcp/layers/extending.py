@@ -28,6 +28,7 @@ class AroundCalls(Protocol):
 
 def extending(
     extensions: Sequence[AroundCalls],
+    concerns: Callable[[AroundCalls, Any], bool],
     request_for: Callable[[AroundCalls, Call], Any],
     invalid: Callable[[Any, str], McpError],
 ) -> Layer:
@@ -35,6 +36,7 @@ def extending(
 
     Args:
         extensions: Those that run something around the method.
+        concerns: Whether an extension does so for an entry.
         request_for: Makes what an extension gets of a call (an `ExtensionRequest`).
         invalid: Makes the error for a value that cannot be sent, and who returned it.
     """
@@ -42,7 +44,11 @@ def extending(
     def layer(inner: Handler) -> Handler:
         async def run(call: Call) -> Result:
             era = "modern" if call.exchange.revision.modern else "legacy"
-            around = [extension for extension in extensions if extension.era in (None, era)]
+            around = [
+                extension
+                for extension in extensions
+                if extension.era in (None, era) and concerns(extension, call.entry)
+            ]
             if not around:
                 result: Result = await inner(call)
                 return result

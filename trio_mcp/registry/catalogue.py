@@ -34,7 +34,7 @@ from trio_mcp.wire.methods import METHODS, Method
 if TYPE_CHECKING:
     from trio_mcp.layers.log_bridge import LogBridge
     from trio_mcp.registry.completions import Completer, Completers
-    from trio_mcp.registry.extensions import Extension, Extensions
+    from trio_mcp.registry.extensions import Added, Extension, Extensions
     from trio_mcp.registry.middleware import OpenLifespan
     from trio_mcp.registry.mounting import Mount, View
     from trio_mcp.registry.prompts import Prompt
@@ -77,6 +77,7 @@ class Catalogue(Provider):
         self.registry: Final = registry
         self.options: Final = options
         self.extensions: Extensions | None = None
+        self._own_extensions: Sequence[Added] = ()
         self._is_running = False
         self._shared = _CLOSED
         self._times_open = 0
@@ -117,17 +118,21 @@ class Catalogue(Provider):
         self.remove(table, name)
 
     def add_extension(self, extension: Extension) -> None:
-        from trio_mcp.registry.extensions import Extensions
+        from trio_mcp.registry.extensions import described
 
         if self._times_open:
             raise RuntimeError(f"registry {self.name!r} is being served; add extensions before")
         if self.followers:
             raise SchemaError(f"registry {self.name!r} is mounted; add extensions before")
-        added = self.extensions or Extensions()
-        added.add(extension)
-        self.extensions = added
-        self.has_scopes |= any(method.scopes for method in added.methods.values())
+        own = (*self._own_extensions, described(extension))
+        self._take_extensions(_extensions_of(own, self._mounts))
+        self._own_extensions = own
         extension.added_to(self.registry)
+
+    def _take_extensions(self, extensions: Extensions | None) -> None:
+        self.extensions = extensions
+        if extensions is not None:
+            self.has_scopes |= any(method.scopes for method in extensions.methods.values())
 
     @property
     def methods(self) -> Mapping[str, Method]:
@@ -181,8 +186,10 @@ class Catalogue(Provider):
                 "it around all of it with `async with provider.running():`"
             )
         mount = Mount(self, provider, view)
+        extensions = _extensions_of(self._own_extensions, [*self._mounts, mount])
         mount.open()
         self._mounts.append(mount)
+        self._take_extensions(extensions)
         if provider.log_bridges_made:
             self.note_log_bridge()
 
@@ -193,6 +200,8 @@ class Catalogue(Provider):
         for mount in gone:
             self._mounts.remove(mount)
             mount.close()
+        if not self._times_open:  # or else it goes on until that ends
+            self._take_extensions(_extensions_of(self._own_extensions, self._mounts))
 
     @property
     def mounts(self) -> Sequence[Mount]:
@@ -213,7 +222,7 @@ class Catalogue(Provider):
         found = {provider.name: provider.status for provider in self.all_providers()}
         return {name: status for name, status in found.items() if status is not None}
 
-    def check_extensions(self, provider: Provider) -> None:
+    def check_extensions(self, provider: Provider, prefix: str | None) -> None:
         if not isinstance(provider, Catalogue):
             return
         what = f"{provider.name!r} cannot be mounted in {self.name!r}"
@@ -223,15 +232,22 @@ class Catalogue(Provider):
                 f"that to {self.name!r}, or have it go around calls"
             )
         for extension in provider.extensions or ():
-            if self.extensions is None or extension.identifier not in self.extensions:
+            its = f"its extension {extension.identifier}"
+            if self.extensions is not None and extension.identifier in self.extensions:
+                if not extension.mountable:
+                    raise SchemaError(
+                        f"{what}: what {its} serves would be lost, as there is one here already; "
+                        "give that to the one here"
+                    )
+            elif self._times_open or self.followers:
+                is_what = "being served" if self._times_open else "mounted itself"
                 raise SchemaError(
-                    f"{what}: it has the extension {extension.identifier}, which is for the "
-                    f"registry that is served to have; give one to {self.name!r} as well"
+                    f"{what}, which is {is_what}: {its} would come too late; mount it before"
                 )
-            if not extension.mountable:
+            elif prefix is not None and not extension.mountable:
                 raise SchemaError(
-                    f"{what}: what its extension {extension.identifier} serves would be lost; give "
-                    f"that to the one of {self.name!r}"
+                    f"{what} with a prefix: {its} names what it serves by URIs of its own; leave "
+                    "the prefix out"
                 )
 
     # -- what providers have ------------------------------------------------------------------
@@ -352,6 +368,9 @@ class Catalogue(Provider):
             self._check_shares()
             yield self._shared
             return
+        if not self._times_open and self.extensions is not None:
+            # Some part of a part may have been unmounted, with what it had.
+            self._take_extensions(_extensions_of(self._own_extensions, self._mounts))
         self._times_open += 1
         try:
             if not (self._has_lifespan or self.extensions is not None or self._mounts):
@@ -385,6 +404,20 @@ class Catalogue(Provider):
             found.extensions[extension.identifier] = serving
         found.complete.set()
         return found
+
+
+def _extensions_of(own: Sequence[Added], mounts: Sequence[Mount]) -> Extensions | None:
+    """Gather the extensions of a registry and of what is mounted, or raise `SchemaError`."""
+    mounted = [mount.provider for mount in mounts if isinstance(mount.provider, Catalogue)]
+    if not (own or any(provider.extensions for provider in mounted)):
+        return None
+    from trio_mcp.registry.extensions import Extensions
+
+    found = Extensions(own)
+    for provider in mounted:
+        if provider.extensions is not None:
+            found.adopt(provider.extensions, provider)
+    return found
 
 
 async def _all_ready(providers: Collection[Provider], limits: Limits) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal, Protocol, get_args
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from trio_mcp.registry.checks import check_json, check_timeout, json_of, scopes_of
 from trio_mcp.registry.extension import (
@@ -94,21 +94,100 @@ class MethodHandler(Handler):
         return dict(value)
 
 
-@frozen(eq=False)
+@frozen(eq=False, kw_only=True)
 class Added:
-    """An extension, and the settings to declare."""
+    """An extension, and what it adds."""
 
     extension: Extension
     settings: dict[str, Json]
+    """What is declared of it."""
+    methods: Mapping[str, MethodHandler]
+    notifications: Mapping[str, Any]
+    subscriptions: Sequence[ExtensionSubscription]
+    owners: Sequence[Any] = ()
+    """The mounted catalogues that it came with, if it is not the registry's own."""
+
+    @property
+    def owner(self) -> Any:
+        """The catalogue whose state it works with; `None` for that of the registry."""
+        return next(iter(self.owners), None)
 
     def is_in(self, revision: Revision) -> bool:
         return self.extension.era in (None, "modern" if revision.modern else "legacy")
 
+    def concerns(self, entry: Any) -> bool:
+        """Whether it runs around calls of an entry: one that was mounted, only around its own."""
+        origin = entry.origin
+        return not self.owners or (origin is not None and origin.is_from(self.owners))
+
+    def mounted(self, provider: Any) -> Added:
+        """Return it as it is where the provider that has it is mounted."""
+        methods = {
+            name: evolve(
+                method,
+                scopes=method.scopes | provider.scopes,
+                timeout=provider.tool_timeout if method.timeout is None else method.timeout,
+            )
+            for name, method in self.methods.items()
+        }
+        return evolve(self, methods=methods, owners=self.owners or (provider,))
+
+
+def described(extension: Extension) -> Added:
+    """Ask an extension what it adds, or raise `SchemaError` if it is not well made."""
+    if isinstance(extension, type) or not hasattr(extension, "opened"):
+        raise SchemaError(f"an extension must be a ServerExtension, not {extension!r:.100}")
+    with _naming(extension):
+        check_identifier(extension.identifier)
+        if not (extension.era is None or extension.era in get_args(Era)):
+            raise SchemaError(f"era must be 'modern', 'legacy' or None, not {extension.era!r}")
+        for method in extension.wraps:
+            if method not in WRAPPABLE:
+                possible = ", ".join(WRAPPABLE)
+                raise SchemaError(f"nothing can be run around {method!r:.100}, only {possible}")
+        return Added(
+            extension=extension,
+            settings=json_of("settings", extension.settings) or {},
+            methods=_methods_of(extension),
+            notifications=dict(extension.notifications()),
+            subscriptions=list(extension.subscriptions()),
+        )
+
+
+@contextmanager
+def _naming(extension: Extension) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        name = getattr(extension, "identifier", extension)
+        raise SchemaError(f"Extension {name!r:.100}: {error}") from None
+
+
+def _methods_of(extension: Extension) -> dict[str, MethodHandler]:
+    found: dict[str, MethodHandler] = {}
+    for method in extension.methods():
+        row = method.row
+        check_method(row, {**METHODS, **{name: each.row for name, each in found.items()}})
+        check_timeout(method.timeout, f"method {row.name!r}: timeout")
+        handler = MethodHandler(
+            name=row.name,
+            function=_by_name(method.handler),
+            timeout=method.timeout,
+            scopes=scopes_of(method.scopes),
+            extension=extension,
+            row=row,
+            open_to_all=method.open_to_all,
+        )
+        if not is_async(method.handler):
+            raise SchemaError(f"method {row.name!r}: its handler must be an async function")
+        found[row.name] = handler
+    return found
+
 
 class Extensions:
-    """The extensions of one registry."""
+    """The extensions of one registry: its own, and those that came with what is mounted."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: Iterable[Added] = ()) -> None:
         self._added: dict[str, Added] = {}
         self.rows: Mapping[str, Method] = METHODS
         """All methods that there are: those of the protocol, and those of the extensions."""
@@ -122,6 +201,8 @@ class Extensions:
         self._result_types: set[str] = set()
         self.wrapping: Final[dict[str, list[Extension]]] = {}
         """By method, who runs something around it, from the outside inwards."""
+        for added in own:
+            self._add(added)
 
     def __contains__(self, identifier: str) -> bool:
         return identifier in self._added
@@ -132,61 +213,42 @@ class Extensions:
     def find(self, identifier: str) -> Added:
         return self._added[identifier]
 
-    def add(self, extension: Extension) -> None:
-        """Add an extension, or raise `SchemaError` if it clashes or is not well made."""
-        if isinstance(extension, type) or not hasattr(extension, "opened"):
-            raise SchemaError(f"an extension must be a ServerExtension, not {extension!r:.100}")
-        try:
-            identifier = check_identifier(extension.identifier)
-            if identifier in self._added:
-                raise SchemaError("there is an extension of that name already")
-            if not (extension.era is None or extension.era in get_args(Era)):
-                raise SchemaError(f"era must be 'modern', 'legacy' or None, not {extension.era!r}")
-            added = Added(extension, json_of("settings", extension.settings) or {})
-            methods = self._methods_of(extension)
-            taken = dict(extension.notifications())
-            told = list(extension.subscriptions())
-            sent = dict.fromkeys(
-                (*extension.sends, *(subscription.notification for subscription in told))
-            )
-            self._check_notifications(taken, sent)
-            self._check_keys(told)
-            self._check_results(extension)
-        except ValueError as error:
-            name = getattr(extension, "identifier", extension)
-            raise SchemaError(f"Extension {name!r:.100}: {error}") from None
-        # From here on nothing fails, so an extension is added whole or not at all.
-        self._added[identifier] = added
-        self.methods.update(methods)
-        self.rows = MappingProxyType({**self.rows, **{n: each.row for n, each in methods.items()}})
-        self.notifications.update({name: (added, take) for name, take in taken.items()})
-        self.sent.update(dict.fromkeys(sent, extension))
-        self.subscriptions.update(
-            {subscription.key: (added, subscription) for subscription in told}
-        )
-        self._result_types.update(extension.result_types)
-        for method in extension.wraps:
-            self.wrapping.setdefault(method, []).append(extension)
+    def adopt(self, others: Extensions, provider: Any) -> None:
+        """Add those of a provider that is mounted. One that is here already serves for both.
 
-    def _methods_of(self, extension: Extension) -> dict[str, MethodHandler]:
-        found: dict[str, MethodHandler] = {}
-        for method in extension.methods():
-            row = method.row
-            check_method(row, {**self.rows, **{name: each.row for name, each in found.items()}})
-            check_timeout(method.timeout, f"method {row.name!r}: timeout")
-            handler = MethodHandler(
-                name=row.name,
-                function=_by_name(method.handler),
-                timeout=method.timeout,
-                scopes=scopes_of(method.scopes),
-                extension=extension,
-                row=row,
-                open_to_all=method.open_to_all,
-            )
-            if not is_async(method.handler):
-                raise SchemaError(f"method {row.name!r}: its handler must be an async function")
-            found[row.name] = handler
-        return found
+        Raises:
+            SchemaError: One of them clashes with another one.
+        """
+        for identifier, added in others._added.items():
+            known, mounted = self._added.get(identifier), added.mounted(provider)
+            if known is None:
+                self._add(mounted)
+            elif known.owners:
+                owners = (*known.owners, *mounted.owners)
+                self._added[identifier] = evolve(known, owners=owners)
+
+    def _add(self, added: Added) -> None:
+        extension = added.extension
+        told = [subscription.notification for subscription in added.subscriptions]
+        sent = dict.fromkeys((*extension.sends, *told), extension)
+        with _naming(extension):
+            if extension.identifier in self._added:
+                raise SchemaError("there is an extension of that name already")
+            for method in added.methods.values():
+                check_method(method.row, self.rows)
+            self._check_notifications(added.notifications, sent)
+            self._check_keys(added.subscriptions)
+            self._check_results(extension)
+        self._added[extension.identifier] = added
+        self.methods.update(added.methods)
+        rows = {name: method.row for name, method in added.methods.items()}
+        self.rows = MappingProxyType({**self.rows, **rows})
+        self.notifications.update({n: (added, take) for n, take in added.notifications.items()})
+        self.sent.update(sent)
+        self.subscriptions.update({item.key: (added, item) for item in added.subscriptions})
+        self._result_types.update(extension.result_types)
+        for name in extension.wraps:
+            self.wrapping.setdefault(name, []).append(extension)
 
     def _check_notifications(self, taken: Mapping[str, Any], sent: Mapping[str, Any]) -> None:
         for name in (*taken, *sent):
@@ -212,10 +274,6 @@ class Extensions:
             check_name("result type", name)
             if name in self._result_types:
                 raise SchemaError(f"another extension has the result type {name!r} already")
-        for method in extension.wraps:
-            if method not in WRAPPABLE:
-                possible = ", ".join(WRAPPABLE)
-                raise SchemaError(f"nothing can be run around {method!r:.100}, only {possible}")
 
     def has_method(self, name: str, revision: Revision) -> bool:
         method = self.methods.get(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -38,6 +38,11 @@ class MountInfo:
             return self.name
         uri: str | None = self.mount.inward(called)
         return uri or called
+
+    def is_from(self, providers: Collection[Any]) -> bool:
+        """Whether it comes from one of some providers, or by way of it."""
+        deeper = self.inner is not None and self.inner.is_from(providers)
+        return self.mount.provider in providers or deeper
 
     @property
     def renames_uris(self) -> bool:

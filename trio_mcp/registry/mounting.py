@@ -208,7 +208,7 @@ def check_mount(parent: Provider, provider: Provider, view: View) -> None:
             f"{provider.name!r} cannot be mounted in {parent.name!r}, which is a part of it: it "
             "would contain itself"
         )
-    parent.check_extensions(provider)
+    parent.check_extensions(provider, view.prefix)
     if isinstance(view.only, str) or not isinstance(view.only, Collection | None):
         raise SchemaError("only must be a list, even of one name: put it in brackets")
     for kind, changes in view.changes.items():

@@ -156,8 +156,8 @@ class Provider:
                     ahead.append(provider)
         return list(found)
 
-    def check_extensions(self, provider: Provider) -> None:
-        """Raise `SchemaError` unless this has what a provider needs of extensions, and the like."""
+    def check_extensions(self, provider: Provider, prefix: str | None) -> None:
+        """Raise `SchemaError` unless all that a provider has beside entries can be here."""
 
     # -- what there is --------------------------------------------------------------------
 

@@ -652,8 +652,8 @@ class Registry:
 
         Raises:
             SchemaError: The prefix cannot be part of a name, a name is taken, there is nothing of
-                a name that is to appear otherwise, the provider would contain itself, or it needs
-                an extension that this registry does not have. Nothing is mounted then.
+                a name that is to appear otherwise, the provider would contain itself, or what its
+                extensions serve cannot be here. Nothing is mounted then.
             RuntimeError: The registry is being served, and the provider has to be opened first.
 
         Example:

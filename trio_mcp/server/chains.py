@@ -78,13 +78,20 @@ class Chains:
             from trio_mcp.layers.extending import extending
             from trio_mcp.server.extensioncall import request_of
 
-            found.append(("extending", extending(around, request_of, invalid_result)))
+            found.append(
+                ("extending", extending(around, self._concerns, request_of, invalid_result))
+            )
         extensions = self._catalogue.extensions
         if extensions is not None and method in extensions.methods:
             from trio_mcp.server.extensioncall import requesting_layer
 
             found.append(("requesting", requesting_layer(extensions.methods[method].extension)))
         return found
+
+    def _concerns(self, extension: Any, entry: Any) -> bool:
+        extensions = self._catalogue.extensions
+        assert extensions is not None
+        return extensions.find(extension.identifier).concerns(entry)
 
     def _bridges_of(self, entry: Any) -> list[LogBridge]:
         own, origin = self._catalogue.log_bridge, entry.origin

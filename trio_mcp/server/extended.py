@@ -36,6 +36,8 @@ def request_for(
     """Make what an extension gets of a request."""
     server, session, caller = context.server, context.session, context.caller
     serving, watcher = server.extensions.get(identifier), None
+    extensions = server.catalogue.extensions
+    assert extensions is not None
     if session.listener is not None and not caller.revision.modern:
         watcher = SessionWatcher(identifier, context, session.listener)
     return ExtensionRequest(
@@ -50,7 +52,7 @@ def request_for(
         settings=declared_settings(caller.capabilities, identifier),
         option=option,
         state=None if serving is None else serving.extension_state,
-        registry_state=server.state,
+        registry_state=server.state_of(extensions.find(identifier).owner),
         request_id=talk.request_id,
         connection_id=session.connection_id,
         answers=answers or {},

@@ -19,6 +19,7 @@ from trio_mcp.registry.extension import (
     ExtensionRequest,
     ExtensionSubscription,
 )
+from trio_mcp.registry.extensions import Extensions
 from trio_mcp.registry.kinds import Offered
 from trio_mcp.registry.lifespan import Opened, opened
 from trio_mcp.server.background import CallChannel, answer_in_background
@@ -38,13 +39,13 @@ TakeNotification = Callable[[ExtensionRequest], object]
 class ExtensionServing:
     """What an extension works with while its registry is served. Its lifespan gets one."""
 
-    def __init__(self, server: Server, opened: Opened, nursery: trio.Nursery) -> None:
+    def __init__(self, server: Server, opened: Opened, state: Any, nursery: trio.Nursery) -> None:
         self.registry: Final = server.registry
         """What is served."""
         self.limits: Final = server.limits
         """The bounds to keep."""
-        self.state: Final = opened.state
-        """What the registry's lifespan yielded."""
+        self.state: Final = state
+        """What the lifespan of the registry yielded that has the extension."""
         self.nursery: Final = nursery
         """Where the extension runs what goes on in the background. It is cancelled when serving has
         ended and the extension's lifespan has been left."""
@@ -136,8 +137,8 @@ class ServerExtension:
     `prompts/get` and `completion/complete`."""
 
     mountable: bool = True
-    """Whether a registry that has it can be mounted in one that has it, too, and whose extension
-    then serves for both. `False` if what each of them serves is its own."""
+    """Whether it serves calls of any registry: of two in one registry, one serves for both. `False`
+    if what each of them serves is its own, and is named by URIs that no prefix changes."""
     shares: bool = False
     """Whether it keeps in `ExtensionServing.store` what clients may meet again at another instance.
     Then it is not served by several of them without that store."""
@@ -239,18 +240,19 @@ class ServerExtension:
     async def _opened(
         self, registry: Registry, open_: Opened, limits: Limits
     ) -> AsyncIterator[ExtensionServing]:
-        inner = _those_inside(registry, self)
+        extensions = catalogue_of(registry).extensions
+        assert extensions is not None
+        inner = _those_inside(extensions, self)
         async with background_nursery() as nursery:
             server = Server(registry, limits, open_, wrapping=inner, middleware=())
-            serving = ExtensionServing(server, open_, nursery)
+            state = server.state_of(extensions.find(self.identifier).owner)
+            serving = ExtensionServing(server, open_, state, nursery)
             async with self.lifespan(serving) as serving.extension_state:
                 yield serving
 
 
-def _those_inside(registry: Registry, extension: ServerExtension) -> Mapping[str, list[Any]]:
+def _those_inside(extensions: Extensions, extension: ServerExtension) -> Mapping[str, list[Any]]:
     """By method, the extensions that come after one."""
-    extensions = catalogue_of(registry).extensions
-    assert extensions is not None
     order = [added.identifier for added in extensions]
     after = frozenset(order[order.index(extension.identifier) + 1 :])
     return {
