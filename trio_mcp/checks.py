@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from types import NoneType
 from typing import Any, TypeVar
@@ -25,6 +25,11 @@ def is_a(*kinds: type) -> Callable[[object, Attribute[Any], Any], None]:
             raise TypeError(f"{attribute.alias} must be {expected}, not {found}")
 
     return validate
+
+
+def names_only(values: Mapping[str, object]) -> str:
+    """Write a mapping for a `repr` without its values, which may be secrets."""
+    return "{" + ", ".join(f"{name!r}: …" for name in values) + "}"
 
 
 def is_function(_: object, attribute: Attribute[Any], value: Any) -> None:

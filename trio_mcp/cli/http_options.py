@@ -6,7 +6,7 @@ import re
 from math import inf
 from typing import Annotated, Final
 
-from attrs import frozen
+from attrs import field, frozen
 from cyclopts import Parameter, validators
 
 from trio_mcp.cli.failures import Usage
@@ -63,7 +63,7 @@ class HttpServerOptions:
     """Speak TLS, with the certificate in this file (PEM)."""
     tls_key: str | None = None
     """The file of its key, if that is not in the same file."""
-    store: str | None = None
+    store: str | None = field(default=None, repr=False)
     """What several instances share, so that each serves any request: redis://HOST:PORT/0, or a file
     (sqlite:///PATH) on one machine."""
     workers: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from attrs import frozen
+from attrs import field, frozen
 from cyclopts import Parameter
 
 from trio_mcp.cli.failures import Usage, require
@@ -23,7 +23,7 @@ class ServiceOptions:
     """Where the service is, instead of what the document says."""
     variable: tuple[str, ...] = ()
     """A variable KEY=VALUE of the document's server URL. May be repeated."""
-    header: tuple[str, ...] = ()
+    header: tuple[str, ...] = field(default=(), repr=False)
     """A header 'Name: value' of each request. May be repeated."""
     auth_env: tuple[str, ...] = ()
     """SCHEME=VARIABLE: the credential for a security scheme of the document is the value of that

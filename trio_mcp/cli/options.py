@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from attrs import AttrsInstance, fields, frozen
+from attrs import AttrsInstance, field, fields, frozen
 from cyclopts import Parameter, validators
 
 from trio_mcp.cli.failures import Failure, Usage, no_option, require
@@ -63,9 +63,9 @@ _FOR_URLS: Final = (
 class ConnectionOptions:
     """How a server is reached."""
 
-    env: tuple[str, ...] = ()
+    env: tuple[str, ...] = field(default=(), repr=False)
     """A variable KEY=VALUE for the server's process. May be repeated."""
-    header: tuple[str, ...] = ()
+    header: tuple[str, ...] = field(default=(), repr=False)
     """A header 'Name: value' of each HTTP request. May be repeated."""
     token_env: str | None = None
     """A variable of the environment whose value is the bearer token for a URL."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from trio_mcp.cli.failures import Failure, Usage, cause_of, located, place_of
 from trio_mcp.server.importing import ServedByImport
@@ -43,9 +43,9 @@ class TargetError(Failure):
 class Target:
     """A command, a URL or a registry."""
 
-    text: str
-    command: tuple[str, ...] = ()
-    url: str | None = None
+    text: str = field(repr=False)
+    command: tuple[str, ...] = field(default=(), repr=False)
+    url: str | None = field(default=None, repr=False)
     registry: str | None = None
 
     @property

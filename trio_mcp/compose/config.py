@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
+from trio_mcp.checks import names_only
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.errors import ConfigError
 from trio_mcp.registry import Registry
@@ -67,11 +68,11 @@ class ServerConfig:
     """The configuration of one server."""
 
     name: str
-    target: Sequence[str | Path] | str | Registry
+    target: Sequence[str | Path] | str | Registry = field(repr=False)
     """A command, a URL, or a registry in this process."""
-    env: Mapping[str, str] = {}
+    env: Mapping[str, str] = field(factory=dict, repr=names_only)
     cwd: str | None = None
-    headers: Mapping[str, str] = {}
+    headers: Mapping[str, str] = field(factory=dict, repr=names_only)
     timeout: float | None = None
     """Seconds that its tools may take, if it says so."""
 
@@ -137,9 +138,9 @@ class _Entry:
     where: str
     folder: Path | None
     """That of the file; `None` for a mapping of the program's own."""
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
     name: str
-    given: Any
+    given: Any = field(repr=False)
 
     def read(self) -> ServerConfig | None:
         """Read it; `None` if it is disabled."""

@@ -71,8 +71,8 @@ class Cache:
     tools: Collection[str] | None = field(default=None, kw_only=True, validator=are_names)
     resources: bool = field(default=True, kw_only=True, validator=is_a(bool))
     shared: bool = field(default=False, kw_only=True, validator=is_a(bool))
-    _kept: KeptValues[Hashable, Result] = field(init=False)
-    _flights: dict[Hashable, _Flight] = field(factory=dict, init=False)
+    _kept: KeptValues[Hashable, Result] = field(init=False, repr=False)
+    _flights: dict[Hashable, _Flight] = field(factory=dict, init=False, repr=False)
 
     @_kept.default
     def _make_kept(self) -> KeptValues[Hashable, Result]:

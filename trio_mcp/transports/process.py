@@ -27,7 +27,7 @@ import trio
 from attrs import Attribute, field, frozen, validators
 
 from trio_mcp.background import background_task
-from trio_mcp.checks import is_a
+from trio_mcp.checks import is_a, names_only
 from trio_mcp.errors import (
     CannotStart,
     ClientError,
@@ -103,7 +103,7 @@ class ProcessOptions:
         2.0
     """
 
-    env: Mapping[str, str] = field(factory=dict, validator=_are_variables)
+    env: Mapping[str, str] = field(factory=dict, validator=_are_variables, repr=names_only)
     cwd: str | Path | None = field(default=None, validator=is_a(str, os.PathLike, NoneType))
     stderr: StderrMode = field(default="capture", validator=_is_mode)
     close_timeout: float = field(default=2.0, validator=_at_least_zero)

@@ -42,8 +42,8 @@ class SigningKeys:
     _seal: Seal
     _keep: float
     _clock: Callable[[], float] = time.time
-    _kept: list[dict[str, Any]] = field(factory=list, init=False)
-    _keys: dict[str, ECKey] = field(factory=dict, init=False)
+    _kept: list[dict[str, Any]] = field(factory=list, init=False, repr=False)
+    _keys: dict[str, ECKey] = field(factory=dict, init=False, repr=False)
     _looked: float = field(default=0.0, init=False)
 
     async def sign(self, claims: Mapping[str, Any]) -> str:

@@ -69,7 +69,7 @@ _BACK: Final = "Go back to the application, and try to connect again."
 _UNAVAILABLE: Final = "Logins cannot be served now. Try again in a moment."
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class _Login:
     """A login that is under way, as it travels."""
 

@@ -78,7 +78,7 @@ class WebResponse:
     status: int
     body: bytes = b""
     content_type: bytes = b"application/json"
-    headers: tuple[Header, ...] = _NO_STORE
+    headers: tuple[Header, ...] = field(default=_NO_STORE, repr=False)
 
 
 Page = Callable[[WebRequest], Awaitable[WebResponse]]

@@ -16,9 +16,9 @@ class Credentials:
     method: str
     urls: Callable[[], Collection[str]]
     """Makes its URL, in the forms in which the client may know it."""
-    query: str
-    authorization: str | None
-    proof: str | None
+    query: str = field(repr=False)
+    authorization: str | None = field(repr=False)
+    proof: str | None = field(repr=False)
 
 
 @define(eq=False)
@@ -28,7 +28,7 @@ class Denied(Exception):
     status: int
     message: str
     """What to do about it, for the caller."""
-    headers: list[Header]
+    headers: list[Header] = field(repr=False)
     is_guess: bool = field(default=False, kw_only=True)
     """Whether it came with a token or a proof that may be made up."""
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 import orjson
-from attrs import frozen
+from attrs import field, frozen
 from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key
 from joserfc.jws import CompactSignature, JWSRegistry, extract_compact
@@ -61,8 +61,8 @@ _REGISTRY: Final = _Registry()
 class Signed:
     """A JWS that was read, but whose signature has not been checked."""
 
-    header: Mapping[str, Any]
-    claims: Mapping[str, Any]
+    header: Mapping[str, Any] = field(repr=False)
+    claims: Mapping[str, Any] = field(repr=False)
     algorithm: str
     _signature: CompactSignature
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
-from attrs import frozen
+from attrs import field, frozen
 from cyclopts import Parameter
 
 from trio_mcp.auth import Login, TokenStore
@@ -51,7 +51,7 @@ class LoginOptions:
     well; port 0 is any that is free."""
     no_browser: bool = False
     """Show the address of the page, and open no browser."""
-    header: tuple[str, ...] = ()
+    header: tuple[str, ...] = field(default=(), repr=False)
     """A header 'Name: value' of each request to the server. May be repeated."""
     timeout: Seconds = 300.0
     """Seconds that you have."""

@@ -59,7 +59,7 @@ class Answer:
     result: Json = None
     error: Json = None
     status: int | None = None
-    headers: dict[str, str] | None = None
+    headers: dict[str, str] | None = field(default=None, repr=False)
     """Over HTTP, some of the headers of the reply."""
     seconds: float = 0.0
 

@@ -116,7 +116,7 @@ class PendingRequest(OutgoingRequest):
     """A request of ours that travels in a POST of its own."""
 
     modern: bool
-    headers: Headers
+    headers: Headers = field(repr=False)
     session: Session | None
     """What it belongs to, in legacy revisions; for `initialize`, what it has begun."""
     scope: trio.CancelScope = field(factory=trio.CancelScope)

@@ -10,7 +10,7 @@ from typing import Final
 import httpx2
 import orjson
 import trio
-from attrs import frozen
+from attrs import field, frozen
 
 from trio_mcp.errors import ToolError
 from trio_mcp.wire.exact import LongIntegers, RepeatedKey, exact
@@ -44,7 +44,7 @@ class Answer:
     url: httpx2.URL
     """That of the request, without its query, which may hold a key."""
     code: int
-    headers: httpx2.Headers
+    headers: httpx2.Headers = field(repr=False)
     body: bytes
     """Of an error, only the beginning."""
 

@@ -130,7 +130,7 @@ class Tasks(ServerExtension):
     wraps = ("tools/call",)
     result_types = ("task",)
 
-    _store: StoreLike | None = None
+    _store: StoreLike | None = field(default=None, repr=False)
     _ttl: float = field(default=86_400.0, validator=bound())
     _poll_interval: float = field(default=1.0, validator=bound(finite=True))
     _max_running: int = field(default=16, validator=bound(whole=True, finite=True))

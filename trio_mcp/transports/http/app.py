@@ -78,7 +78,7 @@ class HttpApp:
     _sse_path: str | None
     _card: ServerCard | None
     explorer: ExplorerPage | None
-    _store: StoreLike | None
+    _store: StoreLike | None = field(repr=False)
     workers: Worker | None = field(default=None, init=False)
     metrics: Metrics = field(factory=Metrics, init=False)
     _server: Server | None = field(default=None, init=False)

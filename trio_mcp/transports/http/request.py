@@ -56,7 +56,7 @@ class Refusal(Exception):
 
     status: int
     message: str
-    headers: Iterable[Header] = ()
+    headers: Iterable[Header] = field(default=(), repr=False)
     body: bytes = field()
 
     @body.default
@@ -80,17 +80,17 @@ class Disconnected(Exception):
 class HttpRequest:
     """A request that is being answered."""
 
-    scope: Scope
+    scope: Scope = field(repr=False)
     receive: Receive
     send: Send
     method: str = field(init=False)
-    headers: dict[bytes, bytes] = field(init=False)
+    headers: dict[bytes, bytes] = field(init=False, repr=False)
     """The headers; of a repeated one, all values with commas between."""
     authorization: Authorization | None = None
     """What the token that it came with allows; `None` where no token is needed."""
     client_address: str = ""
     """The address or network that it came from, behind all trusted proxies."""
-    answer_headers: list[Header] = field(factory=list)
+    answer_headers: list[Header] = field(factory=list, repr=False)
     started: bool = False
     status: int = 0
 

@@ -44,7 +44,7 @@ class Head:
     path: str
     raw_path: bytes
     query: bytes
-    headers: Headers
+    headers: Headers = field(repr=False)
     length: int
     """The length of the body in bytes, or `CHUNKED`."""
     keep_alive: bool
@@ -149,7 +149,7 @@ _SPECIAL: Final = frozenset(
 class _Collector:
     """What llhttp finds."""
 
-    headers: Headers = field(factory=list)
+    headers: Headers = field(factory=list, repr=False)
     complete: bool = False
 
     def on_header(self, name: bytes, value: bytes) -> None:

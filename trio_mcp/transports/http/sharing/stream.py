@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import trio
-from attrs import frozen
+from attrs import field, frozen
 
 from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Entry, LogPage
@@ -34,7 +34,7 @@ class ElsewhereStream:
     name: str
     instance: Instance
     recorder: Recorder
-    headers: Sequence[Header]
+    headers: Sequence[Header] = field(repr=False)
     primes: bool
 
     async def follow(self, http: HttpRequest, keep_alive: float, after: int) -> None:
