@@ -1,6 +1,8 @@
 """How a server process ends: by itself, always, soon, and with everybody answered."""
 
+import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -147,6 +149,36 @@ async def test_with_stdout_open_but_unread_the_process_is_gone_within_the_promis
     async with trio.open_nursery() as nursery:  # at the same time, since they mostly wait
         nursery.start_soon(one, "forever", 0)
         nursery.start_soon(one, "stubborn", EXIT_STUCK)
+
+
+def lists(size: int) -> bytes:
+    """As many requests as fit, whose answers need no waiting."""
+    line = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
+    return line * (size // len(line))
+
+
+@pytest.mark.requirement("B8")
+async def test_answers_that_nothing_reads_do_not_keep_the_process() -> None:
+    async with running(workshop()) as server:
+        await server.client.send_bytes(lists(20_000))
+        await server.client.send_eof()
+        assert await server.exit() == 0
+    assert re.search(rb"Client disconnected \(EOF\), .* dropped [1-9]", server.stderr)
+
+
+@pytest.mark.requirement("B8")
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="pipes cannot be made larger")
+async def test_the_end_of_input_counts_although_more_is_in_it_than_is_read() -> None:
+    async with running(workshop()) as server:
+        await server.said(b"running")
+        server.signal(signal.SIGSTOP)  # so that all of it is in the pipe when that is closed
+        assert server.process.stdin is not None
+        fcntl.fcntl(server.process.stdin.fileno(), fcntl.F_SETPIPE_SZ, 1 << 20)
+        await server.client.send_bytes(lists(1 << 20))
+        await server.client.send_eof()
+        server.signal(signal.SIGCONT)
+        assert await server.exit() == 0
+    assert b"end of input, which is not read to its end" in server.stderr
 
 
 @pytest.mark.requirement("B8")

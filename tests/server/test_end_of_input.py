@@ -1,6 +1,8 @@
 """What becomes of open calls when the client is gone (B8)."""
 
 import logging
+import re
+from functools import partial
 
 import pytest
 import trio
@@ -8,11 +10,14 @@ from trio.testing import lockstep_stream_pair, wait_all_tasks_blocked
 
 from tests.support.client import serving
 from tests.support.tools import each_revision, echo, linger, raw, registry_of, text_of, wait
-from trio_mcp import Limits, ServerState
+from trio_mcp import Limits, ServerState, serve_stream
 
 pytestmark = pytest.mark.requirement("B8")
 
 CANCELLED = {"code": -32603, "message": "Request cancelled"}
+
+
+LISTS = b"".join(raw({"jsonrpc": "2.0", "id": id, "method": "tools/list"}) for id in range(400))
 
 
 @pytest.fixture
@@ -112,6 +117,47 @@ async def test_a_tool_that_ignores_its_cancellation_is_answered_without_it(
         assert await client.receive() is None
         assert trio.current_time() == 60.5  # Trio cannot abandon a task
     assert last_words() == words(1, 0)
+
+
+async def test_the_end_counts_although_the_output_is_full_and_nothing_of_it_is_read(
+    autojump_clock, last_words
+):
+    """Requests that are answered at once hold up the dispatcher when their answers pile up."""
+    ours, theirs = lockstep_stream_pair()
+    async with trio.open_nursery() as nursery:
+        handle = await nursery.start(serve_stream, registry_of(echo), theirs)
+        await ours.send_all(LISTS)
+        await wait_all_tasks_blocked()
+        await ours.send_stream.aclose()
+        await handle.wait_for(ServerState.STOPPED)
+        assert trio.current_time() == 2.5  # half a second of standstill, and the time to flush
+    flushed, dropped = map(int, re.findall(r"\d+", last_words()))
+    assert (flushed, dropped) == (0, 400)
+
+
+async def test_a_client_that_reads_slowly_gets_its_answers_after_the_end(autojump_clock):
+    ours, theirs = lockstep_stream_pair()
+    answers = bytearray()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(serve_stream, registry_of(echo), theirs))
+        await ours.send_all(LISTS)
+        await ours.send_stream.aclose()
+        while chunk := await ours.receive_some(1000):
+            answers += chunk
+            await trio.sleep(0.01)
+    assert answers.count(b'"tools"') == 400
+
+
+async def test_a_stop_counts_although_the_output_is_full(autojump_clock):
+    ours, theirs = lockstep_stream_pair()
+    async with trio.open_nursery() as nursery:
+        handle = await nursery.start(serve_stream, registry_of(echo), theirs)
+        await ours.send_all(LISTS)
+        await wait_all_tasks_blocked()
+        handle.stop()
+        await handle.wait_for(ServerState.STOPPED)
+        assert trio.current_time() == 2
+        await ours.aclose()
 
 
 @pytest.mark.parametrize("newline", [b"\n", b""])

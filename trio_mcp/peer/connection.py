@@ -52,6 +52,8 @@ OUTPUT_CLOSED: Final = "output closed"
 STOPPED: Final = "stopped"
 
 _RESPONSES_AT_ONCE: Final = 32
+_STANDSTILL: Final = 0.5
+"""Seconds without progress after which the end of the input counts, whatever is pending."""
 
 
 class Connection(ReplyChannel):
@@ -67,6 +69,8 @@ class Connection(ReplyChannel):
         on_drain: Called when the connection stops taking requests.
         on_stuck: Called with the labels of calls that ignore their cancellation, after everything
             else has been done. Trio cannot abandon a task: without it, `run` waits for them.
+        has_hung_up: Tells whether the input has ended, even if something is left in it.
+        is_held: Whether to dispatch nothing before `begin` is called.
     """
 
     cannot_ask = None
@@ -82,6 +86,8 @@ class Connection(ReplyChannel):
         on_line: Callable[[bytes], None] | None = None,
         on_drain: Callable[[], None] = lambda: None,
         on_stuck: Callable[[list[str]], None] = lambda labels: None,
+        has_hung_up: Callable[[], bool] | None = None,
+        is_held: bool = False,
     ) -> None:
         self.id = secrets.token_hex(4)
         self._transport = transport
@@ -98,6 +104,12 @@ class Connection(ReplyChannel):
         self._put_frames, self._frames = trio.open_memory_channel[list[Frame]](0)
         self._reading = trio.CancelScope()
         self._writing = trio.CancelScope(shield=True)
+        self._has_hung_up = has_hung_up
+        self._is_at_end = False  # nothing more will be read
+        self._pause = trio.CancelScope()  # in which the dispatcher waits, if it has to
+        self._begun = trio.Event()
+        if not is_held:
+            self._begun.set()
         self._ending = trio.Event()
         self._dispatched = trio.Event()  # everything that was read
         self.requests = OutgoingRequests(self._lines)
@@ -146,6 +158,10 @@ class Connection(ReplyChannel):
             if stuck:
                 self._on_stuck(stuck)
 
+    def begin(self) -> None:
+        """Dispatch what is read, if that was held."""
+        self._begun.set()
+
     def stop(self) -> None:
         """Take no more requests, let running calls finish within the grace, and end `run`."""
         self._end(STOPPED)
@@ -155,6 +171,7 @@ class Connection(ReplyChannel):
             self.ended_by = how
             self._ending.set()
             self._reading.cancel()
+            self._pause.cancel()
             self._inbound.draining = True
             self.requests.end(how)
 
@@ -186,6 +203,8 @@ class Connection(ReplyChannel):
                     self._log(logging.INFO, "end of input")
                 except trio.BrokenResourceError as error:
                     self._log(logging.WARNING, f"read error: {error.__cause__ or error!r}")
+            self._is_at_end = True
+            self._pause.deadline = trio.current_time() + self._patience
             if frames:  # it was stopped with these in its hands: what was read is answered
                 await self._put_frames.send(frames)
 
@@ -197,6 +216,8 @@ class Connection(ReplyChannel):
         max_batch, max_values = self._limits.max_batch, self._limits.max_message_values
         try:
             async for frames in self._frames:
+                if not self._begun.is_set():
+                    await self._pause_for(self._begun.wait)
                 most = self._limits.max_waiting_bytes
                 others = 0  # than calls: mostly responses, and each wakes who waits for it
                 for frame in frames:
@@ -208,7 +229,7 @@ class Connection(ReplyChannel):
                     if not is_call:
                         others += 1
                     if lines.full or inbound.waiting_bytes > most:
-                        await self._relief()
+                        await self._pause_for(self._relief)
                     if others == _RESPONSES_AT_ONCE:
                         # What those send next is on its way before the rest is seen to. Otherwise
                         # each side would be idle for as long as the other one works.
@@ -227,8 +248,35 @@ class Connection(ReplyChannel):
             except IO_ERRORS:
                 self._end(OUTPUT_CLOSED)
 
+    async def _pause_for(self, ready: Callable[[], Awaitable[object]]) -> None:
+        """Dispatch nothing more until something has happened, or the connection ends.
+
+        It may never happen, for instance because the other side reads nothing. So once the input
+        has ended, and nothing was written for a while, the connection ends.
+        """
+        while not self._ending.is_set():
+            sent = self._lines.sent
+            self._pause = trio.CancelScope()
+            if self._is_at_end or self._has_hung_up is not None:
+                self._pause.deadline = trio.current_time() + self._patience
+            with self._pause:
+                await ready()
+                return
+            if self._lines.sent == sent and (self._is_at_end or self._hung_up()):
+                self._end(EOF)
+
+    @property
+    def _patience(self) -> float:
+        return max(_STANDSTILL, self._limits.eof_grace)
+
+    def _hung_up(self) -> bool:
+        if self._has_hung_up is None or not self._has_hung_up():
+            return False
+        self._log(logging.INFO, "end of input, which is not read to its end")
+        return True
+
     async def _relief(self) -> None:
-        """Wait until less is pending. No checkpoint if there is room for more."""
+        """Wait until less is pending."""
         await self._lines.wait_for_room()
         while self._inbound.waiting_bytes > self._limits.max_waiting_bytes:
             await self._changed.park()

@@ -1,9 +1,11 @@
 """Operations on descriptors that not every system has."""
 
 import os
+import select
 import sys
 from typing import Final
 
+_HUNG_UP: Final = getattr(select, "POLLHUP", 0) | getattr(select, "POLLRDHUP", 0)
 _FIRST_PRIVATE: Final = 3  # below are stdin, stdout and stderr, even where they are closed
 
 if sys.platform == "win32":
@@ -60,3 +62,15 @@ else:
     def read_at(fd: int, size: int, position: int) -> bytes:
         """Read from a position, without moving that of *fd*."""
         return os.pread(fd, size, position)
+
+
+def has_hung_up(fd: int) -> bool:
+    """Tell whether the other end of a pipe or socket sends no more, whatever is left to be read.
+
+    Where the system cannot tell, it is not known to have.
+    """
+    if not hasattr(select, "poll") or fd < 0:
+        return False
+    poll = select.poll()
+    poll.register(fd, _HUNG_UP)
+    return any(events & _HUNG_UP for _, events in poll.poll(0))

@@ -1,6 +1,8 @@
 """Serving a registry on one byte stream: lifespan, connection, and the handle to both."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import trio
 
@@ -15,6 +17,7 @@ from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.server.subscriptions import send_changes
+from trio_mcp.system.descriptors import has_hung_up
 from trio_mcp.transports.claims import claimed
 from trio_mcp.transports.serving import OnStuck, serving, wait_for_stuck
 from trio_mcp.wire.limits import Limits
@@ -80,6 +83,7 @@ async def serve_connection(
                 limits,
                 on_drain=lambda: lifecycle.reach(ServerState.DRAINING),
                 on_stuck=here.leave,
+                has_hung_up=_hang_up_of(stream),
             )
             session.stop = connection.stop
             lifecycle.running(connection.stop)
@@ -87,6 +91,18 @@ async def serve_connection(
             await here.run(partial(run_connection, connection, registry, session))
     finally:
         lifecycle.reach(ServerState.STOPPED)
+
+
+def _hang_up_of(stream: trio.abc.Stream) -> Callable[[], bool] | None:
+    """Return what tells that the other end has hung up; `None` where that cannot be known."""
+    inner: Any = stream
+    if isinstance(inner, trio.StapledStream):
+        inner = inner.receive_stream
+    if isinstance(inner, trio.SSLStream):
+        inner = inner.transport_stream
+    if isinstance(inner, trio.SocketStream):
+        inner = inner.socket
+    return (lambda: has_hung_up(inner.fileno())) if hasattr(inner, "fileno") else None
 
 
 async def run_connection(connection: Connection, registry: Registry, session: Session) -> None:

@@ -90,6 +90,9 @@ class PolledEnd(End, Generic[From, To]):
         self._close = close
         self._wait_first = wait_first
 
+    def fileno(self) -> int:
+        return -1 if self._guard.closed else self._fd
+
     def _release(self) -> None:
         trio.lowlevel.notify_closing(self._fd)
         self._close()
