@@ -1,0 +1,217 @@
+"""Tasks, and the end of what runs them: nothing else happens, in these processes or their store.
+
+So whatever takes a task over has to notice by itself. What is here is a table in docs/faults.md.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import trio
+from attrs import define, field, frozen
+
+from tests.store.redis_server import RedisServer, free_port, redis_server
+from tests.support.processes import ROOT, Server, running
+from tests.support.relay import Relay
+from trio_mcp import McpError, connect
+from trio_mcp.extensions.tasks import TasksClient
+
+pytestmark = [pytest.mark.long, pytest.mark.requirement("K3", "M4")]
+
+PAUSE: Final = 0.02
+"""Seconds between two looks at a file, or at a task."""
+
+
+@define
+class Pair:
+    """Two instances, of which one runs a task, and the other one is idle."""
+
+    folder: Path
+    stack: AsyncExitStack
+    store: str
+    near: str
+    """The store as the first one reaches it."""
+    redis: RedisServer | None = None
+    relay: Relay | None = None
+    ports: list[int] = field(factory=list)
+    servers: list[Server] = field(factory=list)
+
+    async def start(self) -> None:
+        """Start another instance."""
+        port, store = free_port(), self.store if self.servers else self.near
+        module = [sys.executable, "-m", "tests.faults.task_server"]
+        command = [*module, str(port), store, str(self.folder)]
+        server = await self.stack.enter_async_context(running(command, cwd=ROOT))
+        await server.said(b"ready\n")
+        self.servers.append(server)
+        self.ports.append(port)
+
+    @asynccontextmanager
+    async def tasks(self, number: int) -> AsyncIterator[TasksClient]:
+        """Ask an instance."""
+        ours = TasksClient()
+        async with connect(f"http://127.0.0.1:{self.ports[number]}/mcp", extensions=[ours]):
+            yield ours
+
+    async def begin(self, tool: str) -> str:
+        """Begin a task at the first instance, and wait until it runs."""
+        async with self.tasks(0) as ours:
+            id = (await ours.start(tool, {"name": tool})).id
+        await self.marked(tool, "begun")
+        return id
+
+    async def marked(self, tool: str, what: str, times: int = 1) -> None:
+        marks = self.folder / tool
+        while not marks.exists() or marks.read_text().count(what) < times:
+            await trio.sleep(PAUSE)
+
+    async def outcome(self, id: str) -> str:
+        """Wait for the end of a task, without waiting for news of it."""
+        async with self.tasks(-1) as ours:
+            try:
+                while not (task := await ours.get(id)).is_final:
+                    await trio.sleep(PAUSE)
+                return str(task.final()["content"][0]["text"])
+            except McpError as error:
+                return error.message
+
+
+async def kill(pair: Pair) -> None:
+    pair.servers[0].signal(signal.SIGKILL)
+
+
+async def stop(pair: Pair) -> None:
+    pair.servers[0].signal(signal.SIGTERM)
+
+
+async def kill_all(pair: Pair) -> None:
+    for server in pair.servers:
+        server.signal(signal.SIGKILL)
+    await pair.start()
+
+
+async def hang(pair: Pair) -> None:
+    pair.servers[0].signal(signal.SIGSTOP)
+
+
+async def cut_off(pair: Pair) -> None:
+    assert pair.relay is not None
+    pair.relay.cut()
+
+
+async def restart_store(pair: Pair) -> None:
+    assert pair.redis is not None
+    pair.redis.kill()
+    pair.redis.start()
+    (pair.folder / "go").touch()
+
+
+async def empty_store(pair: Pair) -> None:
+    assert pair.redis is not None
+    pair.redis.command("FLUSHALL")
+
+
+@frozen
+class Fault:
+    """Something that goes wrong, and what becomes of a task that may run again, and of another."""
+
+    name: str
+    strike: Callable[[Pair], Awaitable[None]]
+    again: str = "run 2"
+    once: str = "The server was stopped before the task had ended, and must not run it again"
+    stores: tuple[str, ...] = ("sqlite", "redis")
+    is_cancelled: bool = False
+    """Whether the first run is cancelled, since its process goes on."""
+
+
+FAULTS: Final = (
+    Fault("its process is killed (`kill -9`)", kill),
+    Fault("its process is stopped (SIGTERM)", stop, is_cancelled=True),
+    Fault("its process hangs for longer than its lease", hang),
+    Fault("all processes are killed, and another one starts", kill_all),
+    Fault(
+        "the network cuts its process off from Redis",
+        cut_off,
+        stores=("redis",),
+        is_cancelled=True,
+    ),
+    Fault(
+        "Redis is killed, and started with its data",
+        restart_store,
+        again="run 1",
+        once="run 1",
+        stores=("redis",),
+    ),
+    Fault(
+        "Redis loses its data",
+        empty_store,
+        again="Task not found: it never was, is not yours, or has expired",
+        once="Task not found: it never was, is not yours, or has expired",
+        stores=("redis",),
+        is_cancelled=True,
+    ),
+)
+
+
+@asynccontextmanager
+async def pair_of(kind: str, folder: Path) -> AsyncIterator[Pair]:
+    """Start two instances that share a store of that kind."""
+    async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
+        store = near = f"sqlite:///{folder / 'store.db'}"
+        redis = relay = None
+        if kind == "redis":
+            options = "--appendonly", "yes", "--appendfsync", "always"
+            redis = stack.enter_context(redis_server(folder, *options))
+            relay = Relay(redis.port)
+            await nursery.start(relay.run)
+            store, near = redis.url, f"redis://127.0.0.1:{relay.port}/0"
+        pair = Pair(folder, stack, store, near, redis, relay)
+        for _ in range(2):
+            await pair.start()
+        yield pair
+        nursery.cancel_scope.cancel()
+
+
+CASES: Final = [
+    pytest.param(
+        fault,
+        store,
+        id=f"{store}: {fault.name}",
+        marks=[pytest.mark.needs("redis-server")] if store == "redis" else [],
+    )
+    for fault in FAULTS
+    for store in fault.stores
+]
+
+
+@pytest.mark.parametrize("tool", ["again", "once"])
+@pytest.mark.parametrize(("fault", "store"), CASES)
+async def test_what_becomes_of_a_task(fault: Fault, store: str, tool: str, tmp_path: Path) -> None:
+    async with pair_of(store, tmp_path) as pair:
+        id = await pair.begin(tool)
+        await fault.strike(pair)
+        if tool == "again" and fault.again == "run 2":
+            await pair.marked(tool, "begun", 2)  # and nobody has asked for it
+        assert await pair.outcome(id) == getattr(fault, tool)
+        if fault.is_cancelled:
+            await pair.marked(tool, "cancelled")
+        if fault.strike is hang:
+            pair.servers[0].signal(signal.SIGCONT)
+            await pair.marked(tool, "cancelled")
+            assert await pair.outcome(id) == getattr(fault, tool), "what it did is dropped"
+        runs = (tmp_path / tool).read_text().count("begun")
+        assert runs == (2 if getattr(fault, tool) == "run 2" else 1)
+
+
+def test_the_table_in_the_documentation_has_a_row_for_each() -> None:
+    text = (ROOT / "docs" / "faults.md").read_text()
+    section: Any = re.search(r"^## Tasks\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)
+    rows = re.findall(r"^\| ([^|]*) \|", section[1], re.MULTILINE)
+    assert rows[1:] == [fault.name[0].upper() + fault.name[1:] for fault in FAULTS]
