@@ -1,4 +1,4 @@
-"""Framing beside a bare `bytes.split` loop, on the same chunks, in one process.
+"""Framing beside a bare `bytes.split` loop, on the same chunks, in one process; and `decoding`.
 
 The bare loop keeps what follows the last newline and puts it before the next chunk. On a long
 line in small chunks that copies the line again and again, so there a bare loop that joins a list
@@ -13,6 +13,7 @@ from time import perf_counter
 
 from attrs import frozen
 
+from benchmarks import decoding
 from benchmarks.chart import Bar, Panel
 from benchmarks.figures import Target, paired_ratio, targets_table
 from benchmarks.report import Report, add_output_options, publish
@@ -136,9 +137,13 @@ def run(options: Namespace) -> Report:
         "time ratio",
         "quadratic split MB/s",
     ]
+    decoded = [decoding.measure(kind, options.rounds) for kind in decoding.KINDS]
     targets = [Target(f"framing time, {o.case.name}", _BOUND, o.ratio) for o in outcomes]
+    targets += [outcome.target for outcome in decoded]
     text = [
         table(headers, _rows(outcomes), left=(0, 1)),
+        "",
+        table(decoding.HEADERS, decoding.rows(decoded), left=(0,)),
         "",
         targets_table(targets),
     ]

@@ -26,8 +26,9 @@ from trio_mcp.wire.jsonrpc import (
 )
 
 
-def request_with(value: str) -> bytes:
-    text = '{"jsonrpc":"2.0","id":1,"method":"m","params":{"value":' + value + "}}"
+def request_with(value: str, padding: int = 0) -> bytes:
+    beside = f',"padding":"{"x" * padding}"' if padding else ""
+    text = '{"jsonrpc":"2.0","id":1,"method":"m","params":{"value":' + value + beside + "}}"
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -256,6 +257,19 @@ def test_repeated_keys_are_refused_at_any_depth():
         'Invalid request: repeated key "c"',
     )
     assert refused(b'{"jsonrpc":"2.0","id":1,"method":"m","\\u0061":1,"a":2}')[0] == 1
+    for colon in (r"\u003a", r"\u003A"):
+        hidden = request_with(f'{{"a":1,"a":1,"b":"{colon}"}}')
+        assert refused(hidden)[2].endswith('repeated key "a"')
+
+
+@pytest.mark.parametrize("padding", [0, 5_000, 300_000])
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**50, 10**18])
+def test_long_integers_are_kept_wherever_they_stand(number, padding):
+    hidden = r"\u0031" * 19  # which is one more run of digits once it is read
+    for text in (f"{number}", f"[0.{abs(number)}, {number}]", f'["{hidden}",{{"x":{number}}}]'):
+        message = decode(request_with(text, padding))
+        assert isinstance(message, Request)
+        assert message.params["value"] == json.loads(text)
 
 
 @pytest.mark.parametrize("padding", ["", "x" * 2**20])
@@ -492,12 +506,13 @@ def json_texts(draw, depth: int = 0) -> tuple[str, bool]:
     def space() -> str:
         return draw(st.sampled_from(["", "", " ", "\t", " \r\n"]))
 
-    names = st.text(st.sampled_from('ab:"{ \\/\u00e9'), max_size=3)
+    names = st.text(st.sampled_from('ab:"{ \\/\u00e97'), max_size=3)
     kind = draw(st.integers(0, 5 if depth < 3 else 2))
     if kind == 0:
         return string(draw(names)), False
     if kind == 1:
-        return draw(st.sampled_from(["1.50", "1e2", "-0", "7", "true", "null"])), False
+        tiny = "0.00000000000000000000012345678901234567"
+        return draw(st.sampled_from(["1.50", "1e2", "-0", "7", tiny, "true", "null"])), False
     if kind == 2:
         return str(draw(st.integers(-(2**70), 2**70))), False
     parts, repeated, keys = [], False, []
@@ -513,10 +528,12 @@ def json_texts(draw, depth: int = 0) -> tuple[str, bool]:
     return (f"[{inside}]" if kind == 3 else f"{{{inside}}}"), repeated
 
 
-@given(json_texts())
-def test_what_is_written_differently_is_served_exactly_and_what_is_lost_refused(case):
+@pytest.mark.parametrize("padding", [0, 5_000, 300_000])
+@given(case=json_texts())
+def test_what_is_written_differently_is_served_exactly_and_what_is_lost_refused(case, padding):
+    """However long the message is, and whether strings are most of it."""
     text, repeated = case
-    message = decode(request_with(text))
+    message = decode(request_with(text, padding))
     if repeated:
         assert isinstance(message, Malformed)
         assert "repeated key" in message.error.message
@@ -541,7 +558,7 @@ def test_a_mebibyte_is_parsed_without_a_look_at_each_value(content, monkeypatch)
     line = json.dumps(
         {"jsonrpc": "2.0", "id": 1, "result": {"content": content}}, separators=(",", ":")
     ).encode()
-    monkeypatch.delattr("trio_mcp.wire.jsonrpc.exact")
+    monkeypatch.delattr("trio_mcp.wire.exact._check_by_parsing")
     assert decode(line) == Response(1, {"content": content})
 
 
@@ -553,7 +570,7 @@ def test_what_python_writes_is_parsed_once_as_well(indent, monkeypatch):
         {"a": 1, "text": 'a "b" \\ : {\u00e9, \U0001f600}\n\\u0022 \\\u00e9', "b": [{}, [], 1.5]}
     ] * 10_000
     line = json.dumps({"jsonrpc": "2.0", "id": 1, "result": content}, indent=indent).encode()
-    monkeypatch.delattr("trio_mcp.wire.exact._exact_by_parsing")
+    monkeypatch.delattr("trio_mcp.wire.exact._check_by_parsing")
     assert decode(line) == Response(1, content)
 
 

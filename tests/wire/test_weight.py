@@ -5,7 +5,7 @@ import json
 import pytest
 
 from trio_mcp.wire.jsonrpc import Malformed, Request, decode
-from trio_mcp.wire.weight import is_heavier, is_long
+from trio_mcp.wire.weight import is_heavier, is_long, without_strings
 
 pytestmark = pytest.mark.requirement("B4", "E4")
 
@@ -42,6 +42,25 @@ def test_long_is_what_is_large_or_has_much_in_it():
     assert is_long(b"x" * 5_000_000)
     assert is_long(b"[]," * 20_000)
     assert not is_long(b"x" * 1_000_000)
+    assert not is_long(b'["' + b"[:" * 1_000_000 + b'"]')
+    assert is_long(b'[%b,"%b"]' % (str(2**70).encode(), b"x" * 300_000))
+    assert not is_long(b'[0.00012345678901234567,"%b"]' % (b"9" * 300_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [
+        (b"1", b"1"),
+        (b'["a",1,"b"]', b'["a",1,"b"]'),
+        (b'["%b",1]', b"[,1]"),
+        (b'["%b","\\"",{"a":"\\\\"}]', b"[,,{:}]"),
+        (b'["%b\\"', b'["%b\\"'),
+    ],
+)
+def test_strings_are_left_out_where_they_are_long(text, bare):
+    """Without them, they are as they were: what is long has a hundred of them at most here."""
+    filled = (each.replace(b"%b", b"x" * 400_000) for each in (text, bare))
+    assert without_strings(next(filled)) == next(filled)
 
 
 def heavy(message: dict[str, object]) -> bytes:

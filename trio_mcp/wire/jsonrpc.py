@@ -3,8 +3,7 @@
 A line becomes exactly one value: a `Request`, a `Notification`, a `Response`, a `Batch` of these,
 or `Malformed`, which carries the error that answers it. Nothing is raised for bad input and
 nothing is altered silently: what JSON allows but Python would change on the way (integers beyond
-64 bits, repeated keys) is found by encoding the parsed value once more. If that gives back the
-line, byte for byte, nothing was lost; only if it does not, a closer look decides (`exact`).
+64 bits, repeated keys) is found by encoding the parsed value once more, or more cheaply (`exact`).
 
 An error whose request id cannot be known has the id `""`: the one value that the schema of
 every MCP revision accepts.
@@ -27,7 +26,7 @@ from trio_mcp.wire.errors import (
     PARSE_ERROR,
     McpError,
 )
-from trio_mcp.wire.exact import LongIntegers, RepeatedKey, exact
+from trio_mcp.wire.exact import SHORT, LongIntegers, RepeatedKey, exact
 from trio_mcp.wire.framing import Oversized
 from trio_mcp.wire.ids import find_id, id_of_heavy, id_of_unreadable
 from trio_mcp.wire.limits import Limits
@@ -123,9 +122,8 @@ def decode(
             return _too_much(line, limit)
     try:
         value = orjson.loads(line)
-        again = orjson.dumps(value)
-        if again != line:
-            value = exact(line, again, value, max_values)
+        if len(line) > SHORT or orjson.dumps(value) != line:
+            value = exact(line, value, max_values)
     except RepeatedKey as repeated:
         return _repeats(value, repeated, len(line))
     except LongIntegers:

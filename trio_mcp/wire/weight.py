@@ -8,22 +8,35 @@ million lists, half a second and half a gigabyte.
 from collections.abc import Iterator
 from typing import Final
 
-_COMPOUND: Final = b"[{:"
+_NOT_COUNTED: Final = bytes(set(range(256)) - set(b"[{:,"))
 _AS_MANY: Final = 5  # values that take as long to make as an array, an object or a name
+_DENSEST: Final = 2.5  # weight of a byte, in valid JSON: of nested arrays
 _PIECE: Final = 256 * 1024
 _LONG: Final = 4 * 1024 * 1024
+_SLOW: Final = 256 * 1024
+"""Bytes that are parsed in 10 ms if there are integers beyond 64 bits."""
 _HEAVY: Final = 100_000
 """So much is parsed, and looked at again, in about 10 ms."""
+_SPARSE: Final = 4096
+"""Bytes for each quotation mark: from there on it is worth while to go from one to the next."""
+
+_BACKSLASH: Final = ord("\\")
+_DIGITS_TO_ZERO: Final = bytes.maketrans(b"123456789-", b"0000000000")
+_BEYOND: Final = b"0" * 20
+"""Digits, and a sign, of which shorter integers have fewer: they fit 64 bits."""
 
 
 def is_long(text: bytes) -> bool:
     """Whether a text takes so long to parse that other tasks should get their turn meanwhile."""
-    return len(text) > _LONG or _weight(text) > _HEAVY
+    if len(text) > _LONG:
+        return True
+    bare = without_strings(text)
+    return _weight(bare) > _HEAVY or (len(text) > _SLOW and has_long_integers(bare))
 
 
 def is_heavier(text: bytes, limit: int) -> bool:
     """Whether there is more in a text than may be, by `Limits.max_message_values`."""
-    if _weight(text) <= limit:  # although what is in its strings was counted
+    if _DENSEST * len(text) <= limit or _weight(without_strings(text)) <= limit:
         return False
     weight = 0
     for piece in _outside_strings(text):
@@ -33,9 +46,41 @@ def is_heavier(text: bytes, limit: int) -> bool:
     return False
 
 
+def has_long_integers(text: bytes) -> bool:
+    """Whether a text may have integers beyond 64 bits; digits in its strings count, too."""
+    zeros = text.translate(_DIGITS_TO_ZERO)
+    at = zeros.find(_BEYOND)
+    while at >= 0:
+        if zeros[at - 1 : at] not in (b".", b"0"):  # a fraction, or the rest of one
+            return True
+        at = zeros.find(_BEYOND, at + len(_BEYOND))
+    return False
+
+
+def without_strings(text: bytes) -> bytes:
+    """Leave out the strings, names among them; or nothing, if there are many of them."""
+    pieces, at, end, hops = [], 0, 0, len(text) // _SPARSE
+    while (begin := text.find(b'"', at)) >= 0:
+        pieces.append(text[at:begin])
+        end = begin
+        while end == begin or _is_escaped(text, at, end):
+            at, end, hops = end + 1, text.find(b'"', end + 1), hops - 1
+            if end < 0 or hops < 0:
+                return text
+        at = end + 1
+    return b"".join([*pieces, text[at:]])
+
+
+def _is_escaped(text: bytes, begin: int, at: int) -> bool:
+    if text[at - 1] != _BACKSLASH:
+        return False
+    before = text[begin:at]
+    return (len(before) - len(before.rstrip(b"\\"))) % 2 == 1
+
+
 def _weight(text: bytes) -> int:
-    compound = len(text) - len(text.translate(None, _COMPOUND))
-    return text.count(b",") + _AS_MANY * compound
+    marks = text.translate(None, _NOT_COUNTED)
+    return _AS_MANY * len(marks) - (_AS_MANY - 1) * marks.count(b",")
 
 
 def _outside_strings(text: bytes) -> Iterator[bytes]:
