@@ -31,9 +31,9 @@ from trio_mcp.compose.config import read_servers
 from trio_mcp.compose.openapi import openapi
 from trio_mcp.errors import ConfigError
 from trio_mcp.extensions.skills.frontmatter import frontmatter_of
+from trio_mcp.registry.forms import form_of
 from trio_mcp.registry.uri_template import UriTemplate
 from trio_mcp.schema import ArgumentError
-from trio_mcp.schema.forms import form_of
 from trio_mcp.schema.validate import compile_validator
 from trio_mcp.store.changes import Add, Append, Change, Conflict, Delete, Put, folder_of
 from trio_mcp.store.sqlite_tables import prepare

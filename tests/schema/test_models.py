@@ -19,8 +19,8 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field,
 from typing_extensions import TypedDict
 
 from trio_mcp import McpError, Registry, SchemaError, TextContent, connect
+from trio_mcp.registry.forms import form_of
 from trio_mcp.schema import describe_function, schema_of
-from trio_mcp.schema.forms import form_of
 from trio_mcp.wire.revisions import NEWEST
 
 pytestmark = pytest.mark.requirement("L2")

@@ -7,8 +7,8 @@ from typing import Final
 
 from trio_mcp.cli.prompter import Prompter
 from trio_mcp.cli.schemas import Field, Schema, text_of
+from trio_mcp.registry.forms import form_field, missed_format
 from trio_mcp.schema import SchemaError, compile_validator
-from trio_mcp.schema.forms import form_field, missed_format
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import NEWEST
 

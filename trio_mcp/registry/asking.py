@@ -75,7 +75,7 @@ class ElicitResult(Generic[T]):
 
 
 async def elicit(talk: Conversation, message: str, kind: Any, key: str | None) -> ElicitResult[Any]:
-    from trio_mcp.schema.forms import form_of
+    from trio_mcp.registry.forms import form_of
 
     _require(talk, "elicitation", "form")
     form = form_of(kind, talk.revision)

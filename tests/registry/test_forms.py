@@ -34,8 +34,8 @@ from jsonschema.validators import validator_for
 from typing_extensions import TypeAliasType
 
 from tests.support import official
+from trio_mcp.registry.forms import form_of
 from trio_mcp.schema import ArgumentError, SchemaError, unstructure
-from trio_mcp.schema.forms import form_of
 from trio_mcp.wire.revisions import ALL, BY_NAME, NEWEST, Revision
 
 FIRST = BY_NAME["2025-06-18"]
@@ -993,7 +993,7 @@ def test_a_class_takes_what_fits_its_schema(data: st.DataObject, revision: Revis
 def test_nothing_heavy_is_imported_for_a_plain_form() -> None:
     program = (
         "import sys\n"
-        "from trio_mcp.schema.forms import form_of\n"
+        "from trio_mcp.registry.forms import form_of\n"
         "from trio_mcp.wire.revisions import NEWEST\n"
         "assert form_of(str, NEWEST).parse({'value': 'x'}) == 'x'\n"
         "print([name for name in ('jsonschema', 'cattrs') if name in sys.modules])\n"
