@@ -25,10 +25,12 @@ from trio_mcp import (
     Registry,
     SchemaError,
     TextResourceContents,
+    ToolDescription,
     ToolError,
     connect,
     handle_message,
 )
+from trio_mcp.compose import Provider, forwarded_entry
 from trio_mcp.errors import LifespanError, ResourceNotFound
 from trio_mcp.extensions.apps import UI, App, Apps, Page
 from trio_mcp.extensions.skills import Skills
@@ -290,6 +292,34 @@ def test_all_that_it_offers_is_there_in_its_order() -> None:
 
 
 # -- places ------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("Q7")
+@pytest.mark.parametrize("deep", [False, True])
+async def test_lists_have_the_order_of_the_mounts_whichever_was_there_first(deep: bool) -> None:
+    def tools(*names: str) -> list[Any]:
+        async def answer(params: Any, context: Context) -> Any: ...
+
+        return [
+            forwarded_entry(ToolDescription(name, {"type": "object"}), answer) for name in names
+        ]
+
+    registry = Registry("house")
+    far = [Provider(name) for name in ("a", "b", "c")]
+    for provider in far:
+        registry.mount(provider, provider.name)
+    for provider in reversed(far):
+        await provider.replace("tools", tools("y", "x"))
+    registry.add_tool(nothing)
+    if deep:
+        inner, registry = registry, Registry("street")
+        last = Provider("d")
+        await last.replace("tools", tools("z"))
+        registry.mount(inner)
+        registry.mount(last)
+    async with connect(registry) as client:
+        own = ["nothing", "a_y", "a_x", "b_y", "b_x", "c_y", "c_x"]
+        assert list(client.tools) == [*own, *(["z"] if deep else [])]
 
 
 def test_names_that_are_taken_are_refused_and_nothing_is_half_there() -> None:

@@ -207,6 +207,16 @@ class Catalogue(Provider):
     def mounts(self) -> Sequence[Mount]:
         return tuple(self._mounts)
 
+    def in_order(self, table: Table) -> list[tuple[str, Any]]:
+        """Return what lists show, by name: the registry's own first, then what each mount has.
+
+        It is the same in each run, whichever of the mounted servers was there first.
+        """
+        items = list(self.table(table).items())  # threads may change the registry
+        if self._mounts:
+            items.sort(key=lambda item: () if item[1].origin is None else item[1].origin.rank)
+        return items
+
     @property
     def is_loaded(self) -> bool:  # type: ignore[override]  # of others, it is an attribute
         return all(mount.provider.is_loaded for mount in self._mounts)

@@ -26,6 +26,8 @@ class MountInfo:
     """Where that provider has it from."""
     item: Any
     """That provider's own entry, as it appears here."""
+    rank: tuple[int, ...]
+    """Where it stands in lists: by the mount here, then by the one in the provider, and so on."""
 
     def target(self, called: str) -> str:
         """Return what the owner of the function calls what was asked for."""

@@ -61,6 +61,8 @@ class Mount:
         self.provider: Final = provider
         self.view: Final = view
         self._watched: Final[set[str]] = set()  # the provider's URIs
+        self.number: Final = 1 + max((mount.number for mount in parent.mounts), default=0)
+        self._ranks: Final[dict[tuple[int, ...], tuple[int, ...]]] = {}
         self._translate: Final = (
             None if view.prefix is None else translator(view.prefix, provider.resources)
         )
@@ -131,7 +133,9 @@ class Mount:
         return _with_page(made, self.view.prefix) if table == "tools" else made
 
     def _fields(self, item: Any, name: str) -> dict[str, Any]:
-        origin = MountInfo(self, item.name, item.origin, item)
+        inner = () if item.origin is None else item.origin.rank
+        rank = self._ranks.setdefault(inner, (self.number, *inner))  # shared by many
+        origin = MountInfo(self, item.name, item.origin, item, rank)
         return {
             "name": name,
             "timeout": self.provider.tool_timeout if item.timeout is None else item.timeout,

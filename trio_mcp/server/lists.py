@@ -94,7 +94,7 @@ class ListCache:
         cursor: str | None,
         view: View | None,
     ) -> dict[str, Json]:
-        items = list(self._catalogue.table(kind.table).items())  # threads may change the registry
+        items = self._catalogue.in_order(kind.table)
         start = 0 if cursor is None else _start_of(cursor, kind, items, view)
         size = min(self._size, len(items))  # a size may be beyond what `islice` takes
         seen = (item for item in islice(items, start, None) if view is None or view.shows(item[1]))

@@ -347,7 +347,7 @@ class HttpApp:
         view = view_of(context_of(http, self._server, LIST_TOOLS.name))
         tools = [
             to_wire(tool.description)
-            for tool in self.registry.tools.values()
+            for _, tool in self._catalogue.in_order("tools")
             if view is None or view.shows(tool)
         ]
         await http.respond_json({"tools": tools})
