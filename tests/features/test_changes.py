@@ -791,6 +791,42 @@ async def test_there_is_a_most_to_what_a_legacy_client_subscribes_to(revision: s
         await subscribe(client, USER)
 
 
+def long_uris(count: int) -> list[str]:
+    return [f"users://{1_000_000 + number}" for number in range(count)]  # of 15 bytes
+
+
+async def test_there_is_a_most_to_the_bytes_of_subscriptions() -> None:
+    registry, limits = make(), Limits(max_subscription_bytes=100)
+    async with changing(registry, limits=limits) as client:
+        ids = [await listen(client, resourceSubscriptions=long_uris(count)) for count in (4, 2)]
+        wanted = {"resourceSubscriptions": long_uris(1)}
+        for _ in range(2):
+            answer = await client.request("subscriptions/listen", {"notifications": wanted})
+            code, message = error_of(answer)
+            assert code == -32602
+            assert "may name 100 bytes together, not 105" in message
+        await client.cancel(ids[1])
+        await wait_all_tasks_blocked()
+        await listen(client, resourceSubscriptions=long_uris(2))
+        async with serving(registry, limits, revision=MODERN) as (other, _):
+            await listen(other, resourceSubscriptions=long_uris(6))
+
+
+@each_legacy_revision
+async def test_there_is_a_most_to_the_bytes_of_what_a_legacy_client_subscribes_to(
+    revision: str,
+) -> None:
+    *uris, one_more = long_uris(7)
+    async with changing(make(), revision, Limits(max_subscription_bytes=100)) as client:
+        await subscribe(client, *uris, *uris)
+        answer = await client.request("resources/subscribe", {"uri": one_more})
+        code, message = error_of(answer)
+        assert code == -32602
+        assert "may name 100 bytes together, not 105" in message
+        await client.request("resources/unsubscribe", {"uri": uris[0]})
+        await subscribe(client, one_more)
+
+
 @pytest.mark.requirement("B2")
 async def test_subscriptions_take_no_place_among_calls() -> None:
     registry = make()

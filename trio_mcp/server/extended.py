@@ -15,7 +15,13 @@ from trio_mcp.registry.changes import Listener, Render, Topic
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.extension import Accept, ExtensionRequest
 from trio_mcp.registry.extensions import Added
-from trio_mcp.server.request import RequestContext, check_subscriptions, invalid, texts_of
+from trio_mcp.server.request import (
+    RequestContext,
+    check_subscriptions,
+    invalid,
+    size_of,
+    texts_of,
+)
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.extensions import declared_settings, missing
 from trio_mcp.wire.jsonrpc import Json, json_type
@@ -77,7 +83,8 @@ class SessionWatcher:
         """
         topic, topics = Topic(key, value), self.listener.topics
         if topic not in topics:
-            check_subscriptions(self.context, len(topics))
+            size = size_of((value, *(other.value for other in topics)))
+            check_subscriptions(self.context, len(topics), size)
         self.listener.watch_topic(topic, renderer(self.identifier, self.context.lean({}), key))
 
     def unwatch(self, key: str, value: str | None) -> None:

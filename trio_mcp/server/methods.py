@@ -19,7 +19,7 @@ from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller, log_level
 from trio_mcp.server.handlercall import HandlerCall
 from trio_mcp.server.lists import caching_hints
-from trio_mcp.server.request import RequestContext, check_subscriptions
+from trio_mcp.server.request import RequestContext, check_subscriptions, size_of
 from trio_mcp.server.scopes import find_resource, hides, names_seen, view_of
 from trio_mcp.server.subscriptions import Listen, read_filter
 from trio_mcp.wire.conversion import to_wire
@@ -183,7 +183,8 @@ def subscribe(context: RequestContext) -> dict[str, Json]:
         raise not_found(context.revision, uri)
     listener = _listener(context)
     if uri not in listener.uris:
-        check_subscriptions(context, len(listener.uris))
+        size = size_of((uri, *listener.uris))
+        check_subscriptions(context, len(listener.uris), size)
     listener.watch(uri)
     return {}
 
@@ -205,9 +206,11 @@ def _listener(context: RequestContext) -> Listener:
 def listen(context: RequestContext) -> Listen:
     """Open a stream of changes (2026-07-28, "Subscriptions")."""
     wanted = read_filter(context)
-    check_subscriptions(context, context.session.subscriptions)
+    session, size = context.session, wanted.size
+    check_subscriptions(context, session.subscriptions, session.subscription_bytes + size)
     lean = context.lean({"notifications": wanted.wire()})
-    context.session.subscriptions += 1
+    session.subscriptions += 1
+    session.subscription_bytes += size
     return Listen(lean, wanted)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, evolve
@@ -124,16 +125,29 @@ def texts_of(name: str, value: Json, most: int, noun: str = "items") -> list[str
     return list(dict.fromkeys(value))
 
 
-def check_subscriptions(context: RequestContext, count: int) -> None:
+def check_subscriptions(context: RequestContext, count: int, size: int) -> None:
     """Refuse one more subscription than a connection may have.
 
+    Args:
+        context: Whose subscription.
+        count: How many there are.
+        size: Bytes that are named by these and by the new one.
+
     Raises:
-        McpError: There are as many already (`-32602`).
+        McpError: There are as many already, or they name as much (`-32602`).
     """
-    most = context.server.limits.max_subscriptions
-    if count >= most:
-        why = f"There are {most} subscriptions already, which is the limit"
+    limits = context.server.limits
+    if count >= limits.max_subscriptions:
+        why = f"There are {limits.max_subscriptions} subscriptions already, which is the limit"
         raise McpError(INVALID_PARAMS, why)
+    if size > limits.max_subscription_bytes:
+        most = limits.max_subscription_bytes
+        raise McpError(INVALID_PARAMS, f"Subscriptions may name {most} bytes together, not {size}")
+
+
+def size_of(texts: Iterable[str | None]) -> int:
+    """Return how many bytes some texts have together."""
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts if text is not None)
 
 
 def invalid(why: str) -> McpError:

@@ -34,6 +34,8 @@ class Session:
     """What a legacy client wants to hear (`logging/setLevel`)."""
     subscriptions: int = 0
     """How many `subscriptions/listen` are open."""
+    subscription_bytes: int = 0
+    """Bytes of what they name."""
     handshake: trio.Event | None = None
     """Set when the `initialize` that is in its middleware has ended; `None` if there is none."""
     listener: Listener | None = None

@@ -9,6 +9,7 @@ client subscribed to.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -25,7 +26,7 @@ from trio_mcp.registry.changes import (
     Listener,
     ResourceUpdated,
 )
-from trio_mcp.server.request import RequestContext, invalid, texts_of
+from trio_mcp.server.request import RequestContext, invalid, size_of, texts_of
 from trio_mcp.server.scopes import find_resource
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
@@ -74,6 +75,11 @@ class Filter:
     uris: list[str] = field(factory=list)
     topics: dict[str, list[str] | None] = field(factory=dict)
     """By the keys of extensions, what is listed under them; `None` where that is nothing."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of what it names."""
+        return size_of(chain(self.uris, *(names or () for names in self.topics.values())))
 
     def wire(self) -> dict[str, Json]:
         """As it is written in an acknowledgement."""
@@ -124,6 +130,7 @@ class Listen(InboundRequest):
     def __init__(self, context: RequestContext, filter: Filter) -> None:
         self.context = context
         self.filter = filter
+        self._size = filter.size
 
     async def run(self, scope: Scope) -> Answer | None:
         """Tell of changes until cancelled: while waiting for one, not while telling it.
@@ -154,6 +161,7 @@ class Listen(InboundRequest):
             return None if self.answered else error
         finally:
             self.context.session.subscriptions -= 1
+            self.context.session.subscription_bytes -= self._size
 
     @property
     def _meta(self) -> dict[str, Json]:

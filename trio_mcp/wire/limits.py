@@ -23,6 +23,7 @@ SERVER_BOUNDS: Final = (
     "tool_timeout",
     "progress_rate",
     "max_subscriptions",
+    "max_subscription_bytes",
     "lifespan_timeout",
 )
 """The fields of `Limits` that have no meaning for a client."""
@@ -84,6 +85,10 @@ class Limits:
 
     max_subscriptions: int = field(default=1000, validator=_count)
     """Open subscriptions of one connection, and resources in one of them."""
+
+    max_subscription_bytes: int = field(default=256 * 1024, validator=_count)
+    """Bytes of the URIs, and of what else is named, in all subscriptions of one connection or
+    session. They are kept for as long as these last."""
 
     cancel_timeout: float = field(default=1.0, validator=_at_least_zero)
     """Seconds that a cancelled call has to end before it is answered anyway."""
