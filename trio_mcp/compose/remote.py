@@ -19,16 +19,17 @@ from trio_mcp.client.opening import Target, check_target
 from trio_mcp.client.state import ClientState, Disconnected
 from trio_mcp.compose.callers import CallerConnections
 from trio_mcp.compose.calls import OpenCalls
-from trio_mcp.compose.following import Throttle, follow_lists
+from trio_mcp.compose.following import follow_lists
 from trio_mcp.compose.supervised import WAIT, Backoff, SupervisedConnection
 from trio_mcp.compose.suspended import SuspendedCalls
 from trio_mcp.compose.tasks import KnowsTasks, PassedTasks
 from trio_mcp.compose.upstream import Upstream, open_for_caller
+from trio_mcp.compose.watching import WatchedResources
 from trio_mcp.errors import ClientError
 from trio_mcp.loggers import logger_of
 from trio_mcp.public import public
 from trio_mcp.registry import Context
-from trio_mcp.registry.changes import Kind, ResourceUpdated
+from trio_mcp.registry.changes import Kind
 from trio_mcp.registry.completions import Completer
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.forwarding import Answer, ArgumentRef, forwarded_entry
@@ -60,8 +61,6 @@ _LONGEST_NAME: Final = 1000
 """Characters of a name or a URI; what has a longer one is left out."""
 _TOLD: Final = 10
 """So many of the things that are left out are named in the log."""
-_SETTLING: Final = 0.02
-"""Seconds in which resources that are subscribed to one after the other become one request."""
 
 _CAPABILITIES: Final = frozenset(kind.capability for kind in LISTED.values())
 
@@ -189,9 +188,7 @@ class Remote(Provider):
         self._on_state = on_state
         self._upstreams: dict[Upstream, float] = {}  # and since when
         self._shared: Upstream | None = None
-        self._watched: dict[str, None] = {}
-        self._watching = trio.lowlevel.ParkingLot()
-        self._followed: frozenset[str] = frozenset()  # what the server tells of, or did last
+        self._watched = WatchedResources(name, self.changes.resource_updated)
         self._has_resources = False
         self.declared_capabilities: Collection[str] = _CAPABILITIES  # until it is known
         self._real_names: dict[str, str] = {}  # of prompts, for completions
@@ -306,7 +303,7 @@ class Remote(Provider):
                 await self._refresh_table(client, kind)
         upstream.listed.set()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._follow_resources, client, upstream)
+            nursery.start_soon(self._watched.follow, client, upstream.main.note_failure)
             refresh = partial(self._refresh, client)
             await follow_lists(client, refresh, upstream.main.note_failure)
 
@@ -379,74 +376,15 @@ class Remote(Provider):
 
     def watched(self, uri: str) -> None:
         """Follow the changes of a resource."""
-        self._watched[uri] = None
-        self._watching.unpark_all()
+        self._watched.watch(uri, self.changes.owner_of(uri))
 
     def unwatched(self, uri: str) -> None:
         """Stop to follow them."""
-        self._watched.pop(uri, None)
-        self._watching.unpark_all()
+        self._watched.unwatch(uri)
 
-    async def _follow_resources(self, client: Client, upstream: Upstream) -> None:
-        """Subscribe to the watched resources, each time that these change.
-
-        The next subscription begins before the last one ends, so that nothing is missed. What was
-        followed on a connection that was lost may have changed meanwhile.
-        """
-        current: frozenset[str] = frozenset()
-        missed = self._followed
-        last: trio.CancelScope | None = None
-        async with trio.open_nursery() as nursery:
-            while True:
-                wanted = frozenset(self._watched)
-                if wanted == current:
-                    await self._watching.park()
-                    await trio.sleep(_SETTLING)
-                    continue
-                if wanted:
-                    scope = await nursery.start(
-                        self._tell, client, upstream, wanted, missed & wanted
-                    )
-                else:
-                    scope = None
-                missed = frozenset()
-                if last is not None:
-                    last.cancel()
-                current, last = wanted, scope
-                self._followed = wanted
-
-    async def _tell(
-        self,
-        client: Client,
-        upstream: Upstream,
-        uris: frozenset[str],
-        missed: frozenset[str],
-        task_status: trio.TaskStatus[trio.CancelScope],
-    ) -> None:
-        """Report the changes of some resources, and first of missed ones, until cancelled."""
-        throttle = Throttle()
-        started = False
-        with trio.CancelScope() as scope:
-            while True:
-                try:
-                    async with client.subscribe(resources=sorted(uris)) as changes:
-                        if not started:
-                            started = True
-                            task_status.started(scope)
-                        for uri in sorted(missed):
-                            self.changes.resource_updated(uri)
-                        missed = uris  # if this ends too
-                        async for change in changes:
-                            if isinstance(change, ResourceUpdated):
-                                self.changes.resource_updated(change.uri)
-                except McpError as error:
-                    logger.debug("Server %s does not tell of resources: %s", self.name, error)
-                except ClientError as error:
-                    upstream.main.note_failure(error)
-                if not started:
-                    started = True
-                    task_status.started(scope)
-                await throttle.wait()
+    async def confirm(self, uris: Collection[str]) -> Collection[str]:
+        """Wait until the server has confirmed subscriptions, as long as a call waits for it."""
+        return await self._watched.confirm(uris, self._bounds.patience)
 
     def roots_changed(self, state: Any, connection_id: str, principal: str | None) -> None:
         """Notify the server, on the caller's connections, that its roots have changed."""

@@ -285,6 +285,25 @@ class Catalogue(Provider):
         for mount in self._mounts:
             mount.unwatch(uri)
 
+    async def confirm(self, uris: Collection[str]) -> Collection[str]:
+        if not self._mounts:
+            return uris
+        confirmed: set[str] = set()
+        behind: dict[Mount, list[str]] = {}
+        for uri in uris:
+            found = self.find_resource(uri)
+            origin = None if found is None else found[0].origin
+            if origin is None:
+                confirmed.add(uri)
+            else:
+                behind.setdefault(origin.mount, []).append(uri)
+
+        async def ask(mount: Mount, named: list[str]) -> None:
+            confirmed.update(await mount.confirm(named))
+
+        await run_all([partial(ask, *asked) for asked in behind.items()])
+        return confirmed
+
     def find_unlisted(self, uri: str) -> Resource | None:
         found = (mount.unlisted(uri) for mount in self._mounts)
         first = next((resource for resource in found if resource is not None), None)

@@ -7,7 +7,7 @@ of equal ones is one change, and a slow listener keeps no more than there are di
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final, Literal, Protocol, Self
 
@@ -55,10 +55,22 @@ Render = Callable[[str | None], Awaitable[tuple[str, dict[str, Any]] | None]]
 class Listener:
     """Listens to some changes, for the length of a block. Made by `Changes.listen`."""
 
-    __slots__ = ("_changes", "_parked", "_pending", "_token", "kinds", "topics", "uris")  # of many
+    __slots__ = (  # of which there are many
+        "_changes",
+        "_parked",
+        "_pending",
+        "_token",
+        "kinds",
+        "owner",
+        "topics",
+        "uris",
+    )
 
-    def __init__(self, changes: Changes, kinds: Iterable[Kind], uris: Iterable[str]) -> None:
+    def __init__(
+        self, changes: Changes, kinds: Iterable[Kind], uris: Iterable[str], owner: Hashable
+    ) -> None:
         self._changes = changes
+        self.owner = owner
         self._token = trio.lowlevel.current_trio_token()
         self._parked = trio.lowlevel.ParkingLot()
         self._pending: dict[Change | Topic, None] = {}
@@ -95,6 +107,9 @@ class Listener:
     def unwatch_topic(self, topic: Topic) -> None:
         self.topics.pop(topic, None)
         self._forget(topic, topic)
+
+    def owner_of(self, uri: str) -> Hashable:
+        return self.owner
 
     def _forget(self, watched: str | Topic, change: Change | Topic) -> None:
         self._pending.pop(change, None)
@@ -143,6 +158,9 @@ class Listener:
 class Watcher(Protocol):
     """Subscribed to a resource, or to a topic of an extension."""
 
+    def owner_of(self, uri: str) -> Hashable:
+        """To whose share of what is bounded it counts that a resource is watched."""
+
     def note(self, change: Change | Topic) -> None:
         """Queue a change. May be called in any thread."""
 
@@ -176,6 +194,10 @@ class Changes:
         known.add(watcher)
         if is_first and isinstance(watched, str):
             self._watched(watched)
+
+    def owner_of(self, uri: str) -> Hashable:
+        """Return to whose share it counts that a resource is watched: one of its watchers'."""
+        return next((watcher.owner_of(uri) for watcher in self.watchers.get(uri, ())), None)
 
     def remove_watcher(self, watched: str | Topic, watcher: Watcher) -> None:
         known = self.watchers.get(watched)
@@ -217,6 +239,8 @@ class Changes:
         for listener in list(self.watchers.get(watched, ())):
             listener.note(change)
 
-    def listen(self, kinds: Iterable[Kind] = (), uris: Iterable[str] = ()) -> Listener:
+    def listen(
+        self, kinds: Iterable[Kind] = (), uris: Iterable[str] = (), owner: Hashable = None
+    ) -> Listener:
         """Make a listener, which listens for the length of its `with` block."""
-        return Listener(self, kinds, uris)
+        return Listener(self, kinds, uris, owner)

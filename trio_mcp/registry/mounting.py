@@ -7,7 +7,7 @@ the state of the provider's lifespan, and with the names that the provider knows
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -172,6 +172,15 @@ class Mount:
         if inner is not None and self.provider.has_resource(inner):
             self._watched.add(inner)
             self.provider.changes.add_watcher(inner, self)
+
+    async def confirm(self, uris: Collection[str]) -> list[str]:
+        """Wait until the provider has confirmed resources, and return those that it has."""
+        inner = {uri: self.inward(uri) or uri for uri in uris}
+        confirmed = await self.provider.confirm(inner.values())
+        return [uri for uri in uris if inner[uri] in confirmed]
+
+    def owner_of(self, uri: str) -> Hashable:
+        return self.parent.changes.owner_of(add_prefix(self.view.prefix, uri))
 
     def note_log_bridge(self) -> None:
         self.parent.note_log_bridge()

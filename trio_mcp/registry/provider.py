@@ -293,10 +293,21 @@ class Provider:
         self.changes.resource_updated(uri)
 
     def watched(self, uri: str) -> None:
-        """Take note that a resource has its first watcher."""
+        """Take note that a resource has its first watcher. `confirm` is called when it matters."""
 
     def unwatched(self, uri: str) -> None:
         """Take note that a resource has lost its last watcher."""
+
+    async def confirm(self, uris: Collection[str]) -> Collection[str]:
+        """Wait until no change of these resources can be missed, which are watched already.
+
+        Returns:
+            Those whose changes are told of from now on: clients are promised no others. By default
+            all, at once.
+
+        A subscription waits for it, so it has to return in the end.
+        """
+        return uris
 
     # -- completion -----------------------------------------------------------------------
 

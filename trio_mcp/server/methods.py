@@ -21,7 +21,7 @@ from trio_mcp.server.handlercall import HandlerCall
 from trio_mcp.server.lists import caching_hints
 from trio_mcp.server.request import RequestContext, check_subscriptions, size_of
 from trio_mcp.server.scopes import find_resource, hides, names_seen, view_of
-from trio_mcp.server.subscriptions import Listen, read_filter
+from trio_mcp.server.subscriptions import Listen, Subscribe, read_filter
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Id, Json, json_type
@@ -175,7 +175,7 @@ def read_resource(context: RequestContext) -> HandlerCall:
     return HandlerCall(context, resource, keywords, uri)
 
 
-def subscribe(context: RequestContext) -> dict[str, Json]:
+def subscribe(context: RequestContext) -> dict[str, Json] | Subscribe:
     """Begin to tell of a resource's changes (legacy)."""
     _require(context.server.catalogue, "resources", context.method)
     uri = _param(context.params, "uri")
@@ -186,7 +186,7 @@ def subscribe(context: RequestContext) -> dict[str, Json]:
         size = size_of((uri, *listener.uris))
         check_subscriptions(context, len(listener.uris), size)
     listener.watch(uri)
-    return {}
+    return Subscribe(context, uri) if context.server.catalogue.mounts else {}
 
 
 def unsubscribe(context: RequestContext) -> dict[str, Json]:

@@ -40,3 +40,8 @@ class Session:
     """Set when the `initialize` that is in its middleware has ended; `None` if there is none."""
     listener: Listener | None = None
     """The changes that a legacy client is notified of; `None` where it cannot be."""
+
+    @property
+    def owner(self) -> str:
+        """To whose share of what is bounded it counts: a principal, an address or a connection."""
+        return self.principal or self.address or self.connection_id or ""

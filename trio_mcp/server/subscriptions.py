@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import trio
 from attrs import define, field
 
+from trio_mcp.layers.answering import not_found
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.peer.outbound import notification_line
 from trio_mcp.registry.changes import (
@@ -29,7 +30,7 @@ from trio_mcp.registry.changes import (
 from trio_mcp.server.request import RequestContext, invalid, size_of, texts_of
 from trio_mcp.server.scopes import find_resource
 from trio_mcp.wire.answers import Answer, Result
-from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
+from trio_mcp.wire.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.revisions import META_SUBSCRIPTION
 
@@ -120,6 +121,36 @@ def read_filter(context: RequestContext) -> Filter:
     return found
 
 
+class Subscribe(InboundRequest):
+    """A `resources/subscribe` that waits until those behind have confirmed it (legacy)."""
+
+    __slots__ = ("context", "uri")
+    timeout: ClassVar[float] = inf  # who confirms it has a bound
+    label: ClassVar[str] = "Subscription"
+
+    def __init__(self, context: RequestContext, uri: str) -> None:
+        self.context = context
+        self.uri = uri
+
+    async def run(self, scope: Scope) -> Answer | None:
+        listener = self.context.session.listener
+        assert listener is not None  # or it would not have been begun
+        with scope:
+            if self.uri in await self.context.server.catalogue.confirm([self.uri]):
+                return Result({})
+            listener.unwatch(self.uri)
+            error = not_found(self.context.revision, self.uri)
+            why = f"Changes of this resource are not told of: {self.uri[:500]}"
+            return McpError(error.code, why, error.data)
+        listener.unwatch(self.uri)
+        return self.unfinished()
+
+    def unfinished(self) -> Answer | None:
+        if self.answered or self.cause is Cause.PEER:
+            return None
+        return McpError(INTERNAL_ERROR, "Request cancelled")
+
+
 class Listen(InboundRequest):
     """A `subscriptions/listen`: acknowledged first, then each change as it comes."""
 
@@ -142,13 +173,19 @@ class Listen(InboundRequest):
             if not channel.carries_messages:
                 why = "Subscriptions need a transport that can carry notifications"
                 return McpError(METHOD_NOT_FOUND, why)
-            changes = self.context.server.catalogue.changes
-            with changes.listen(self.filter.kinds, self.filter.uris) as listener:
-                if self.filter.topics:
+            catalogue, owner = self.context.server.catalogue, self.context.session.owner
+            wanted = self.filter
+            with catalogue.changes.listen(wanted.kinds, wanted.uris, owner) as listener:
+                if wanted.uris:
+                    with scope:
+                        confirmed = await catalogue.confirm(wanted.uris)
+                        for uri in set(wanted.uris).difference(confirmed):
+                            listener.unwatch(uri)
+                        wanted.uris = list(listener.uris)
+                if wanted.topics:
                     from trio_mcp.server.extended import watch_topics
 
-                    topics = await watch_topics(self.context, self.filter.topics, listener, self)
-                    self.filter.topics = topics
+                    wanted.topics = await watch_topics(self.context, wanted.topics, listener, self)
                 if self.cause is not Cause.PEER:
                     await channel.send_notification(self._acknowledgement())
                 while (change := await self._next(listener)) is not None:

@@ -107,6 +107,6 @@ def _hang_up_of(stream: trio.abc.Stream) -> Callable[[], bool] | None:
 
 async def run_connection(connection: Connection, registry: Registry, session: Session) -> None:
     session.connection_id = connection.id
-    with catalogue_of(registry).changes.listen() as session.listener:
+    with catalogue_of(registry).changes.listen(owner=session.owner) as session.listener:
         send = connection.send_notification
         await connection.run(partial(send_changes, session.listener, send))

@@ -303,7 +303,7 @@ class HttpSession:
         return self._scope.cancel_called
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        with self._scope, self._changes.listen() as self.session.listener:
+        with self._scope, self._changes.listen(owner=self.owner) as self.session.listener:
             async with trio.open_nursery() as self._nursery:
                 self._nursery.start_soon(self.requests.watch)
                 send = self.standalone.send_notification
