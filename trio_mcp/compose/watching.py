@@ -2,7 +2,8 @@
 
 All clients share one subscription to a resource, and a few requests carry them all. What the server
 refuses is refused for itself: a request that fails is sent again in halves, down to the resource
-that the server will not have. No owner has more than a share of what is watched.
+that the server will not have. Where there is no room for a resource of an owner who has not more
+than a share, one of an owner who has goes.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ logger = logging.getLogger("trio_mcp.compose")
 
 _MOST: Final = 10_000
 """So many resources are watched at most."""
-_SHARE: Final = 1000
+_MOST_OF_ONE: Final = 1000
 """So many of one owner's."""
+_SHARE: Final = 250
+"""So many that it keeps, whoever else needs room."""
 _PER_REQUEST: Final = 500
 """So many are subscribed to by one request."""
 
@@ -68,7 +71,8 @@ class WatchedResources:
 
     def watch(self, uri: str, owner: Hashable) -> None:
         """Subscribe to a resource, if that is within its owner's share."""
-        wanted = self._counts.total() < _MOST and self._counts[owner] < _SHARE
+        fits = self._counts.total() < _MOST or self._make_room(owner)
+        wanted = fits and self._counts[owner] < _MOST_OF_ONE
         watched = self._watched[uri] = _Watched(owner, wanted)
         if wanted:
             self._counts[owner] += 1
@@ -96,6 +100,25 @@ class WatchedResources:
             else:  # it makes room for others, and is asked for again when it is watched again
                 self.told.discard(uri)
                 self._release(watched)
+
+    def make_room_for(self, uri: str) -> bool:
+        """Give up another resource for one that the server has no room for, if that is fair."""
+        watched = self._watched.get(uri)
+        return watched is not None and self._make_room(watched.owner)
+
+    def _make_room(self, owner: Hashable) -> bool:
+        [(largest, count)] = self._counts.most_common(1)
+        if count <= _SHARE or self._counts[owner] > _SHARE:
+            return False
+        newest = next(
+            uri
+            for uri, watched in reversed(self._watched.items())
+            if watched.wanted and watched.owner == largest
+        )
+        logger.warning("Server %s: changes of a resource are not told of: no room", self.name)
+        self.settle([newest], ())
+        self.changed.unpark_all()
+        return True
 
     def _release(self, watched: _Watched) -> None:
         if watched.wanted:
@@ -216,8 +239,9 @@ class _Following:
             try:
                 missed = await self._tell(uris, missed, handover)
             except McpError as error:
-                await self._refused(uris, missed, handover, error)
-                return
+                if len(uris) > 1 or not self.watched.make_room_for(uris[0]):
+                    await self._refused(uris, missed, handover, error)
+                    return
             except ClientError as error:
                 self.on_failure(error)
             await throttle.wait()

@@ -11,7 +11,7 @@ import trio
 
 from tests.transports.http.support import CANCELS, Host, LegacyClient
 from trio_mcp import HttpPolicy, Registry, http_app
-from trio_mcp.store.changes import Change
+from trio_mcp.store.changes import Change, LogPage
 from trio_mcp.store.errors import StoreUnavailable
 from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.protocol import Store
@@ -46,6 +46,13 @@ class View(MemoryStore):
         super().__init__()
         self.connection, self.tables, self.watches = store.connection, store.tables, store.watches
         self.is_cut_off = False
+        self.hears_of_sessions = trio.Event()
+        self.hears_of_sessions.set()
+
+    async def read(self, log: str, *args: Any, **options: Any) -> LogPage:
+        if log.endswith(":inbox"):
+            await self.hears_of_sessions.wait()
+        return await super().read(log, *args, **options)
 
     async def commit(self, *changes: Change) -> list[int]:
         if self.is_cut_off:

@@ -14,6 +14,7 @@ from tests.support.tools import echo, registry_of, text_of
 from tests.transports.http.fleet import Unsteady, fleet
 from tests.transports.http.support import (
     CANCELS,
+    TIME_LIMIT,
     Host,
     LegacyClient,
     Response,
@@ -279,6 +280,61 @@ async def test_changes_are_told_wherever_the_stream_is() -> None:
         registries[0].notify_resource_updated("news://today")
         registries[2].remove_resource("news://other")
         assert (await stream.message())["method"] == "notifications/resources/list_changed"
+
+
+@pytest.mark.parametrize("changing", range(3))
+@pytest.mark.parametrize("is_open", [True, False], ids=["open stream", "later stream"])
+async def test_a_change_right_after_subscribing_is_told(is_open: bool, changing: int) -> None:
+    """Wherever it happens, and however late the instance with the stream hears of the session."""
+    registries: list[Registry] = []
+    with trio.fail_after(TIME_LIMIT):
+        async with fleet(partial(news, registries)) as those:
+            client = those.client()
+            await client.initialize()  # by way of the first instance and the second
+            if is_open:
+                stream = client.get()  # at the third
+                await stream.started()
+            else:
+                await client.request("ping")  # likewise
+            await wait_all_tasks_blocked()
+            those.views[2].hears_of_sessions = trio.Event()
+            await client.request("resources/subscribe", {"uri": "news://today"})
+            registries[changing].notify_resource_updated("news://today")
+            await wait_all_tasks_blocked()
+            if not is_open:
+                await client.request("ping")
+                stream = client.get()  # at the third
+                await wait_all_tasks_blocked()
+            those.views[2].hears_of_sessions.set()
+            message = await stream.message()
+            assert message["params"]["uri"] == "news://today"
+
+
+async def test_a_change_that_was_there_before_is_not_told() -> None:
+    registries: list[Registry] = []
+    async with fleet(partial(news, registries)) as those:
+        client = those.client()
+        await client.initialize()
+        stream = client.get()
+        await stream.started()
+        registries[1].notify_resource_updated("news://today")
+        await wait_all_tasks_blocked()
+        await client.request("resources/subscribe", {"uri": "news://today"})
+        await wait_all_tasks_blocked()
+        registries[0].remove_resource("news://other")
+        assert (await stream.message())["method"] == "notifications/resources/list_changed"
+
+
+@pytest.mark.parametrize("changing", range(3))
+async def test_a_list_that_changes_right_after_the_handshake_is_told_of(changing: int) -> None:
+    registries: list[Registry] = []
+    with trio.fail_after(TIME_LIMIT):
+        async with fleet(partial(news, registries)) as those:
+            client = those.client()
+            await client.initialize()
+            registries[changing].remove_resource("news://other")
+            stream = client.get()
+            assert (await stream.message())["method"] == "notifications/resources/list_changed"
 
 
 async def test_a_change_of_what_has_no_name_in_unicode_harms_nobody() -> None:

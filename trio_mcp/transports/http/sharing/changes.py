@@ -6,7 +6,9 @@ the store was away for long, may be anything: so all listeners are asked to look
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict
 from functools import partial
+from math import inf
 from typing import Final
 
 import trio
@@ -40,6 +42,10 @@ class SharedChanges:
         self._token = trio.lowlevel.current_trio_token()
         self._pending: dict[SharedChange, None] = {}
         self._arrived = trio.lowlevel.ParkingLot()
+        self._on_their_way: Counter[SharedChange] = Counter()  # written, and not read back yet
+        self.position = 0
+        """How far the log has been read."""
+        self._latest: OrderedDict[SharedChange, float] = OrderedDict()  # where each stands there
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Tell changes, and hear of those of others, until cancelled."""
@@ -63,6 +69,7 @@ class SharedChanges:
 
     def _keep(self, change: SharedChange) -> None:
         self._pending[change] = None
+        self._remember(change, inf)  # until it is known
         self._arrived.unpark_all()
 
     async def _tell(self) -> None:
@@ -70,31 +77,52 @@ class SharedChanges:
             while not self._pending:
                 await self._arrived.park()
             told = list(self._pending)[:_AT_ONCE]
+            for change in told:  # it may change again before this is written
+                del self._pending[change]
+            self._on_their_way.update(told)
             item = dumps([self._instance.name, [_written(change) for change in told]])
             append = Append(self._log, item, ttl=_KEPT_FOR, limit=_KEPT)
             try:
                 await self._instance.store.commit(append, News(self._log))
             except StoreError as error:
                 logger.warning("Others are not told of changes: %s", error)
+                self._pending = {**dict.fromkeys(told), **self._pending}
+                self._on_their_way.subtract(told)
                 await trio.sleep(_PAUSE)
-                continue
-            for change in told:
-                del self._pending[change]
+
+    def has_happened_since(self, change: SharedChange, position: float) -> bool:
+        """Whether a change is known to have happened after the log had been read so far."""
+        return self._latest.get(change, 0) > position
+
+    def _remember(self, change: SharedChange, position: float) -> None:
+        self._latest[change] = position
+        self._latest.move_to_end(change)
+        while len(self._latest) > _KEPT:
+            self._latest.popitem(last=False)
 
     # -- those of others ------------------------------------------------------------------
 
     async def _hear(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         store, missed = self._instance.store, self._anything_may_have_changed
-        end = await end_of(store, self._log)
+        self.position = end = await end_of(store, self._log)
         task_status.started()
         away = partial(logger.warning, "Changes of other instances are not heard of: %s")
         await follow(store, self._log, away, take=self._take, missed=missed, position=end)
 
-    async def _take(self, item: bytes) -> None:
+    async def _take(self, item: bytes, position: int) -> None:
+        self.position = position
         sender, changes = loads(item)
-        if sender != self._instance.name:
-            for kind, what in changes:
-                self._changes.hear(ListChanged(what) if kind == "list" else ResourceUpdated(what))
+        for kind, what in changes:
+            change = ListChanged(what) if kind == "list" else ResourceUpdated(what)
+            if sender != self._instance.name:
+                self._remember(change, position)
+                self._changes.hear(change)
+                continue
+            self._on_their_way[change] -= 1
+            if self._on_their_way[change] <= 0:
+                del self._on_their_way[change]
+                if change not in self._pending:
+                    self._remember(change, position)
 
     async def _anything_may_have_changed(self) -> None:
         for kind in KINDS:

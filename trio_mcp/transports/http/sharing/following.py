@@ -24,7 +24,7 @@ async def follow(
     log: str,
     on_failure: Callable[[StoreError], object],
     *,
-    take: Callable[[bytes], Awaitable[object]],
+    take: Callable[[bytes, int], Awaitable[object]],
     missed: Look,
     idle: Look = trio.lowlevel.checkpoint,
     position: int = -1,
@@ -35,7 +35,7 @@ async def follow(
         store: Where the log is.
         log: Its key.
         on_failure: Called when the store is away; it is tried again a moment later.
-        take: Called with each item.
+        take: Called with each item, and its position.
         missed: Called when there were items that are not kept any more.
         idle: Called when there is news but no item: the store may have been away.
         position: The item to begin behind; by default, the last one that there is.
@@ -52,7 +52,7 @@ async def follow(
                         position = page.first - 1
                         continue
                     for number, item in page.items:
-                        await take(item)
+                        await take(item, number)
                         position = number
                     if position >= page.last:
                         if not page.items:

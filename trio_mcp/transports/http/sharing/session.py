@@ -22,6 +22,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 import trio
@@ -33,6 +34,7 @@ from trio_mcp.store.changes import ABSENT, Append, Conflict, Entry, News, Put
 from trio_mcp.store.exact import dumps, loads
 from trio_mcp.transports.http.request import no_stream
 from trio_mcp.transports.http.session_options import SessionOptions
+from trio_mcp.transports.http.sharing.changes import SharedChange, SharedChanges
 from trio_mcp.transports.http.sharing.following import follow
 from trio_mcp.transports.http.sharing.instance import Instance
 from trio_mcp.transports.http.sharing.interface import (
@@ -76,8 +78,11 @@ class SharedSession(SessionSharing):
 
     _replica: SessionReplica
 
-    def __init__(self, instance: Instance, id: str, options: SessionOptions) -> None:
+    def __init__(
+        self, instance: Instance, id: str, options: SessionOptions, changes: SharedChanges
+    ) -> None:
         self._instance = instance
+        self._changes = changes
         self._store = instance.store
         self.prefix = f"{instance.name}."
         partition = f"session-{id}"
@@ -109,6 +114,8 @@ class SharedSession(SessionSharing):
         self._replica = replica
         if self._about:  # it was begun elsewhere
             self._apply()
+            for kind in self._listener.kinds:
+                self._make_up(ListChanged(kind), self._about.get("begun", inf))
         nursery.start_soon(self._run)
 
     async def begin(self) -> None:
@@ -169,7 +176,7 @@ class SharedSession(SessionSharing):
         away = partial(logger.debug, "Nothing is heard of other replicas of a session: %s")
         await follow(self._store, self._inbox, away, take=self._take, missed=look, idle=look)
 
-    async def _take(self, item: bytes) -> None:
+    async def _take(self, item: bytes, position: int) -> None:
         message: dict[str, Any] = loads(item)
         if message["from"] == self._instance.name:
             if "end" in message:  # the request for it may be over, and see to nothing any more
@@ -254,8 +261,11 @@ class SharedSession(SessionSharing):
         level = self._replica.session.log_level
         # Seen before anything is awaited, in which another replica may change the same.
         new, gone = here - known, known - here
+        since = dict.fromkeys(new, self._changes.position)
         await self._change(
-            logLevel=lambda _: level, uris=lambda uris: sorted((set(uris) | new) - gone)
+            logLevel=lambda _: level,
+            uris=lambda uris: sorted((set(uris) | new) - gone),
+            since=lambda known: {u: known[u] for u in known or {} if u not in gone} | since,
         )
         self._apply()
 
@@ -296,6 +306,8 @@ class SharedSession(SessionSharing):
             "logLevel": session.log_level,
             "kinds": sorted(self._listener.kinds),
             "uris": [],
+            "since": {},
+            "begun": self._changes.position,
         }
 
     def _apply(self) -> None:
@@ -307,8 +319,14 @@ class SharedSession(SessionSharing):
         listener.kinds = set(about["kinds"])
         for uri in set(about["uris"]) - listener.uris.keys():
             listener.watch(uri)
+            self._make_up(ResourceUpdated(uri), about.get("since", {}).get(uri, inf))
         for uri in listener.uris.keys() - set(about["uris"]):
             listener.unwatch(uri)
+
+    def _make_up(self, change: SharedChange, position: float) -> None:
+        """Tell of what changed before this instance knew that the session wants to hear of it."""
+        if self._changes.has_happened_since(change, position):
+            self._listener.note(change)
 
     # -- streams ------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ class StoreSharing(Sharing):
     """Shares what is in a store."""
 
     outlasts_instance = True
+    _changes: SharedChanges
 
     def __init__(self, store: Store, registry: Registry, options: SessionOptions) -> None:
         self.store: Store = store
@@ -59,9 +60,10 @@ class StoreSharing(Sharing):
             yield
 
     async def start(self, nursery: trio.Nursery) -> None:
-        changes = SharedChanges(self.instance, self._catalogue.changes, self._catalogue.name)
+        catalogue = self._catalogue
+        self._changes = SharedChanges(self.instance, catalogue.changes, catalogue.name)
         await nursery.start(self.instance.run)
-        await nursery.start(changes.run)
+        await nursery.start(self._changes.run)
         nursery.start_soon(self._keys.run)
 
     def buckets(self, name: str, rate: float, burst: int, max_clients: int) -> SharedBuckets:
@@ -84,7 +86,7 @@ class StoreSharing(Sharing):
         return shared
 
     def session(self, id: str) -> SharedSession:
-        return SharedSession(self.instance, id, self._options)
+        return SharedSession(self.instance, id, self._options, self._changes)
 
     async def find(self, id: str, principal: str | None) -> SharedSession:
         session = self.session(id)
