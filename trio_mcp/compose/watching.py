@@ -8,7 +8,6 @@ than a share, one of an owner who has goes.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable
 from typing import Final
@@ -19,17 +18,18 @@ from attrs import define, field
 from trio_mcp.client.client import Client
 from trio_mcp.compose.following import Throttle
 from trio_mcp.errors import ClientError
+from trio_mcp.loggers import logger_of
 from trio_mcp.registry.changes import ResourceUpdated
 from trio_mcp.wire.errors import McpError
 
-logger = logging.getLogger("trio_mcp.compose")
+logger = logger_of("trio_mcp.compose")
 
 _MOST: Final = 10_000
 """So many resources are watched at most."""
 _MOST_OF_ONE: Final = 1000
 """So many of one owner's."""
 _SHARE: Final = 250
-"""So many that it keeps, whoever else needs room."""
+"""So many that it keeps, however many others need room."""
 _PER_REQUEST: Final = 500
 """So many are subscribed to by one request."""
 
@@ -185,7 +185,7 @@ class _Following:
     _group_of: dict[str, _Group] = field(factory=dict)
 
     async def run(self) -> None:
-        # What was told of on a connection that was lost may have changed meanwhile.
+        # What the lost connection told of may have changed meanwhile.
         missed = frozenset(self.watched.told)
         while True:
             for group in self._regrouped():

@@ -302,8 +302,8 @@ class Provider:
         """Wait until no change of these resources can be missed, which are watched already.
 
         Returns:
-            Those whose changes are told of from now on: clients are promised no others. By default
-            all, at once.
+            Those whose changes will be noticed: clients are promised no others. By default all, at
+            once.
 
         A subscription waits for it, so it has to return in the end.
         """
