@@ -12,7 +12,7 @@ import trio
 
 from tests.cli.support import COMMAND, CommandLine
 from tests.cli.test_serve_http import url_of
-from tests.support.processes import ENVIRONMENT, EXAMPLES, lines, ping, run, running
+from tests.support.processes import ENVIRONMENT, EXAMPLES, running
 from trio_mcp import connect
 
 pytestmark = pytest.mark.requirement("L4")
@@ -92,9 +92,10 @@ async def test_a_gateway_says_how_deep_what_it_starts_is(tmp_path: Path) -> None
     path = tmp_path / "mcp.json"
     configured(path, child=str(program))
     environment = {**ENVIRONMENT, "TRIO_MCP_DEPTH": "3"}
-    words = ["gateway", str(path), "--wait", "100"]
-    done = await run([*COMMAND, *words], lines(ping(1)), env=environment)
-    assert done.returncode == 0
+    async with running([*COMMAND, "gateway", str(path)], env=environment):
+        with trio.fail_after(120):
+            while not (told.exists() and told.read_text()):
+                await trio.sleep(0.05)
     assert told.read_text() == "4"
 
 

@@ -1,7 +1,8 @@
 """Many servers side by side: one that fails, hangs or dies harms no other."""
 
 import sys
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from math import inf
 from typing import Any
 
@@ -30,6 +31,10 @@ from trio_mcp.transports import ProcessOptions
 pytestmark = pytest.mark.requirement("L3")
 QUICK = ProcessOptions(close_timeout=0.1, terminate_timeout=0.5)
 SILENT = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+def echo_nothing() -> str:
+    return ""
 
 
 def library() -> Registry:
@@ -62,6 +67,29 @@ async def test_resources_and_prompts_are_those_of_their_server() -> None:
         assert [each.name for each in (await group.list_prompts())["lib"]] == ["review"]
         prompt = await group.get_prompt("lib", "review", {"book": "Dune"})
         assert prompt.messages[0].content.text == "Review Dune."
+
+
+async def test_what_all_have_is_listed_without_those_that_do_not_answer(
+    autojump_clock: object,
+) -> None:
+    async def silent(request: McpRequest, call_next: Any) -> Any:
+        if request.method == "resources/list":
+            await trio.sleep_forever()
+        return await call_next(request)
+
+    @asynccontextmanager
+    async def never(registry: Registry) -> AsyncIterator[None]:
+        await trio.sleep_forever()
+        yield
+
+    mute = Registry("mute", middleware=[silent])
+    mute.add_resource("mute://all", echo_nothing)
+    servers = {"lib": library(), "mute": mute, "slow": Registry("slow", lifespan=never)}
+    async with connect_all(servers, patience=3) as group:
+        with trio.fail_after(4):
+            assert list(await group.list_resources()) == ["lib"]
+        with trio.fail_after(1):
+            assert list(await group.list_prompts()) == ["lib"]
 
 
 async def test_one_that_fails_and_one_that_hangs_harm_no_other() -> None:

@@ -117,8 +117,9 @@ async def test_what_is_served_beside_a_slow_server_is_there(
 @pytest.mark.long
 @pytest.mark.requirement("E8")
 @pytest.mark.parametrize("command", ["gateway", "proxy"])
-async def test_a_signal_while_servers_start_leaves_none_of_them(
-    command: str, tmp_path: Path
+@pytest.mark.parametrize("by", ["signal", "client"])
+async def test_one_that_ends_while_servers_start_leaves_none_of_them(
+    command: str, by: str, tmp_path: Path
 ) -> None:
     process, path = tmp_path / "process", tmp_path / "mcp.json"
     program = tmp_path / "hangs.py"
@@ -136,7 +137,11 @@ async def test_a_signal_while_servers_start_leaves_none_of_them(
         with trio.fail_after(120):
             while not (process.exists() and process.read_text().endswith(".")):
                 await trio.sleep(0.05)
-        server.signal(signal.SIGTERM)
+        if by == "signal":
+            server.signal(signal.SIGTERM)
+        else:
+            assert server.process.stdin is not None
+            await server.process.stdin.aclose()
         assert await server.exit() == 0
     with pytest.raises(ProcessLookupError):
         os.kill(int(process.read_text()[:-1]), 0)

@@ -9,9 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
+import trio
 from attrs import evolve, frozen
 from cyclopts import Parameter, validators
 
+from trio_mcp.background import background_task
 from trio_mcp.cli.failures import OK, Failure, Interrupted, Usage, one_line
 from trio_mcp.cli.http_options import HttpServerOptions
 from trio_mcp.cli.logs import LogOptions
@@ -20,6 +22,7 @@ from trio_mcp.cli.running import run_async
 from trio_mcp.cli.serve import server_for
 from trio_mcp.cli.target import parse_target
 from trio_mcp.errors import ConfigError
+from trio_mcp.system.descriptors import has_hung_up
 from trio_mcp.wire.limits import Limits
 
 if TYPE_CHECKING:
@@ -32,6 +35,10 @@ _STDIO = HttpServerOptions()
 _DEPTH: Final = "TRIO_MCP_DEPTH"
 """The variable that says how many proxies and gateways have started one another."""
 _MOST_DEPTH: Final = 8
+_LOOK: Final = 0.25
+"""Seconds between two looks whether the client has left while servers are being opened."""
+_GRACE: Final = 3.0
+"""Seconds that servers have to be there once it has."""
 
 
 @Parameter(name="*")
@@ -142,7 +149,6 @@ def _next_depth() -> str:
 async def _gathered(
     file: Path, watch: bool, wait: float, options: ProxyOptions
 ) -> AsyncIterator[Registry]:
-    from trio_mcp.background import background_task
     from trio_mcp.compose import open_gateway
     from trio_mcp.transports import ProcessOptions
 
@@ -190,9 +196,28 @@ def _serve(
     server = server_for(http, Limits(tool_timeout=options.timeout))
 
     async def main() -> None:
-        async with opened as registry:
-            await server(registry)
+        begun = trio.Event()
+        with trio.CancelScope() as scope:
+            watch = partial(_end_with_client, scope, begun)
+            async with background_task(*[] if http.is_wanted else [watch]), opened as registry:
+                begun.set()
+                await server(registry)
 
     with suppress(Interrupted):  # while servers were being opened, or closed
         run_async(main)
     return OK
+
+
+async def _end_with_client(scope: trio.CancelScope, begun: trio.Event) -> None:
+    """Cancel what is being opened when the client has left: nothing reads stdin before that ends.
+
+    What was piped in may still be answered, if there is something soon to answer it.
+    """
+    while not has_hung_up(0):
+        with trio.move_on_after(_LOOK):
+            await begun.wait()
+            return
+    with trio.move_on_after(_GRACE):
+        await begun.wait()
+        return
+    scope.cancel()

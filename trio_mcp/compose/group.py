@@ -263,23 +263,25 @@ class ServerGroup:
         raise KeyError(f"no server is called {name!r:.100}; there are: {known}")
 
     async def list_resources(self) -> dict[str, list[ResourceDescription]]:
-        """Ask all servers for their resources. Those that are not there are left out."""
+        """Ask all servers for their resources. Those that do not answer are left out."""
         return await self._of_all("resources", Client.list_resources)
 
     async def list_resource_templates(self) -> dict[str, list[ResourceTemplateDescription]]:
-        """Ask all servers for their resource templates. Those that are not there are left out."""
+        """Ask all servers for their resource templates. Those that do not answer are left out."""
         return await self._of_all("resources", Client.list_resource_templates)
 
     async def list_prompts(self) -> dict[str, list[PromptDescription]]:
-        """Ask all servers for their prompts. Those that are not there are left out."""
+        """Ask all servers for their prompts. Those that do not answer are left out."""
         return await self._of_all("prompts", Client.list_prompts)
 
     async def _of_all(self, capability: str, method: Callable[[Client], Any]) -> dict[str, Any]:
         found: dict[str, Any] = {}
 
         async def ask(server: GroupServer) -> None:
-            with suppress(ClientError, McpError):  # its state says so
-                if capability in (await server.client()).capabilities:
+            connection = server._connection
+            client = connection.current
+            if client is not None and capability in client.capabilities:
+                with trio.move_on_after(connection.patience), suppress(ClientError, McpError):
                     found[server.name] = await server._use(method)
 
         await run_all([partial(ask, server) for server in self.servers.values()])
