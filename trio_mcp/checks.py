@@ -67,20 +67,20 @@ def tell_apart(**kinds: type) -> None:
         kinds: The classes, by the names of the options that take their instances.
     """
     for kind in kinds.values():
-        places = {
+        hints = {
             attribute.alias: f"{name}={other.__name__}({attribute.alias}=...)"
             for name, other in kinds.items()
             for attribute in fields(other)
             if other is not kind
         }
-        kind.__init__ = _refusing(kind, kind.__init__, places)  # type: ignore[misc]
+        kind.__init__ = _refusing(kind, kind.__init__, hints)  # type: ignore[misc]
 
 
-def _refusing(kind: type, init: Callable[..., None], places: dict[str, str]) -> Callable[..., None]:
+def _refusing(kind: type, init: Callable[..., None], hints: dict[str, str]) -> Callable[..., None]:
     @wraps(init)
     def checked(*args: Any, **options: Any) -> None:
-        for name in options.keys() & places.keys():
-            raise TypeError(f"{kind.__name__} has no option {name!r}: give {places[name]}")
+        for name in options.keys() & hints.keys():
+            raise TypeError(f"{kind.__name__} has no option {name!r}: give {hints[name]}")
         init(*args, **options)
 
     return checked

@@ -523,7 +523,7 @@ async def test_many_servers_are_one_group_under_asyncio():
         on_log=note,
         on_change=lambda *args: changes.append(args),
         log_level="info",
-        patience=0.01,
+        reconnect_timeout=0.01,
         wait=60,
     )
     group = await asyncio.create_task(connections.open())

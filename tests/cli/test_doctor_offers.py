@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trio_mcp.cli.doctor.descriptions import check_descriptions
-from trio_mcp.cli.doctor.report import Report, cut
+from trio_mcp.cli.doctor.report import Report, shorten
 
 TOOL: dict[str, Any] = {"name": "a", "description": "A.", "inputSchema": {"type": "object"}}
 
@@ -72,5 +72,5 @@ def test_many_names_are_cut_short() -> None:
 
 
 def test_what_a_server_says_is_harmless_in_messages() -> None:
-    assert cut(b"\x1b[31m\xff two\nlines") == "[31m\ufffd two lines"
-    assert cut("x" * 200) == "x" * 100 + "…"
+    assert shorten(b"\x1b[31m\xff two\nlines") == "[31m\ufffd two lines"
+    assert shorten("x" * 200) == "x" * 100 + "…"

@@ -76,7 +76,7 @@ async def test_each_caller_is_asked_its_own_questions(down: Era, autojump_clock:
 async def test_there_are_no_more_connections_than_there_may_be(
     down: Era, autojump_clock: object
 ) -> None:
-    async with remote(max_callers=1, patience=0.1) as (registry, upstream):
+    async with remote(max_callers=1, reconnect_timeout=0.1) as (registry, upstream):
         async with caller(registry, "Ada", down) as ada, caller(registry, "Bob", down) as bob:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(ada.call_tool, "ask")

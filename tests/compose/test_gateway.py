@@ -157,7 +157,9 @@ async def in_front_of(
     open_: Callable[..., Any], *beside: Callable[..., Any], **options: Any
 ) -> AsyncIterator[tuple[Remote, Registry]]:
     """A registry with a remote server that is opened by a function, and tools of its own."""
-    remote = remote_to(named("unused"), name="other", backoff=SOON, patience=0.5, **options)
+    remote = remote_to(
+        named("unused"), name="other", backoff=SOON, reconnect_timeout=0.5, **options
+    )
     remote.connector = open_
     registry = named("front", *beside)
     registry.mount(remote, "other")

@@ -96,7 +96,7 @@ async def test_one_that_fails_and_one_that_hangs_harm_no_other() -> None:
     servers = {"good": named("x", echo), "missing": ["/nowhere/at-all"], "silent": SILENT}
     with trio.fail_after(120):
         async with group_of(
-            servers, connect_timeout=0.5, patience=0.1, process_options=QUICK
+            servers, connect_timeout=0.5, reconnect_timeout=0.1, process_options=QUICK
         ) as group:
             assert group.servers["good"].state == Connected()
             failed = group.servers["missing"].state
@@ -215,7 +215,7 @@ async def test_a_server_over_http_that_goes_away_is_missed_and_welcomed_back() -
     async with trio.open_nursery() as nursery:
         first = await nursery.start(serve_http, registry, "127.0.0.1", 0)
         port = int(first.url.rpartition(":")[2].partition("/")[0])
-        options = {"patience": 0.3, "backoff": Backoff(first=0.05, longest=0.1)}
+        options = {"reconnect_timeout": 0.3, "backoff": Backoff(first=0.05, longest=0.1)}
         with trio.fail_after(120):
             async with group_of({"web": first.url, "own": registry}, **options) as group:
                 assert (await group.call_tool("web_echo", {"text": "hi"})).text == "hi"

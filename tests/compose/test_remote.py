@@ -465,7 +465,7 @@ async def test_it_runs_once_at_a_time() -> None:
     [
         ("connect_timeout", 0),
         ("timeout", 0),
-        ("patience", -1),
+        ("reconnect_timeout", -1),
         ("max_callers", 0),
         ("max_callers", None),
         ("caller_idle", -1),

@@ -29,7 +29,7 @@ async def supervised(
     async with trio.open_nursery() as nursery:
         server = Mortal(nursery, named("mortal", echo), may_live=may_live)
         connection = SupervisedConnection(
-            "mortal", server.open, backoff=SOON, patience=2, attend=follow_nothing, **options
+            "mortal", server.open, backoff=SOON, timeout=2, attend=follow_nothing, **options
         )
         nursery.start_soon(connection.run)
         yield server, connection

@@ -577,8 +577,8 @@ def test_prefixes_that_lead_nowhere(root, prefix):
 
 def test_the_first_ones_are_listed(root):
     for most in range(len(ALL) + 1):
-        assert list_files_below(root, most=most) == ALL[:most]
-    assert list_files_below(root, most=-1) == []
+        assert list_files_below(root, limit=most) == ALL[:most]
+    assert list_files_below(root, limit=-1) == []
 
 
 def test_names_that_cannot_be_asked_for_are_not_listed(root):
@@ -613,7 +613,7 @@ def test_the_work_is_bounded_in_breadth(root, monkeypatch):
             pass
 
     monkeypatch.setattr(os, "scandir", lambda directory: Endless())
-    assert list_files_below(root, "000", most=3) == ["00000000", "00000001", "00000002"]
+    assert list_files_below(root, "000", limit=3) == ["00000000", "00000001", "00000002"]
     assert len(looked_at) == 20_000
     assert list_files_below(root, "x") == []
 

@@ -54,7 +54,7 @@ def test_lists_in_words() -> None:
     assert join_words(["a"]) == "a"
     assert join_words(["a", "b"]) == "a or b"
     assert join_words(["a", "b", "c"], "and") == "a, b and c"
-    assert join_words(map(str, range(10)), most=3) == "0, 1 or 8 more"
+    assert join_words(map(str, range(10)), limit=3) == "0, 1 or 8 more"
 
 
 def test_paths() -> None:

@@ -19,7 +19,7 @@ async def use(registry: Registry) -> None:
     assert_type(await client.call_tool("add", {"a": 1}, returns=float), float)
     connect(registry, tool_timeout="1")  # type: ignore[arg-type]
     await client.call_tool("add", timout=1)  # type: ignore[call-overload]
-    async with connect_all({"one": registry}, patience=1.0) as group:
+    async with connect_all({"one": registry}, reconnect_timeout=1.0) as group:
         assert_type(await group.call_tool("one_add", returns=int), int)
         async for event in group.states():
             assert_type(event, ServerEvent)

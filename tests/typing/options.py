@@ -59,7 +59,7 @@ registry.prompt(titel="x")  # type: ignore[call-overload]
 registry.completion(prompt="p")  # type: ignore[call-arg]
 
 ProcessOptions(close_timeout=1.0, stderr="ignore")
-ProcessOptions(patience=1.0)  # type: ignore[call-arg]
+ProcessOptions(reconnect_timeout=1.0)  # type: ignore[call-arg]
 
 
 async def main() -> None:
@@ -107,5 +107,5 @@ async def gather(group: ServerGroup) -> None:
     await group.get_prompt("web", "greet", timeout="x")  # type: ignore[arg-type]
     open_proxy("https://example.com", era="legacy", http=HttpOptions())
     open_proxy("https://example.com", ira="legacy")  # type: ignore[call-arg]
-    open_gateway("mcp.json", patience=1.0, http={"web": HttpOptions()})
+    open_gateway("mcp.json", reconnect_timeout=1.0, http={"web": HttpOptions()})
     open_gateway("mcp.json", http=HttpOptions())  # type: ignore[arg-type]

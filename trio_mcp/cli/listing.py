@@ -42,8 +42,10 @@ async def show_tools(
 async def show_resources(session: Session) -> None:
     """Show the resources of a server, and its families of resources."""
     found = {
-        "resources": await listed(session, "resources/list", "resources"),
-        "resourceTemplates": await listed(session, "resources/templates/list", "resourceTemplates"),
+        "resources": await fetch_items(session, "resources/list", "resources"),
+        "resourceTemplates": await fetch_items(
+            session, "resources/templates/list", "resourceTemplates"
+        ),
     }
     rows = [
         (_text(item, key), _text(item, "mimeType"), _name_and_prose(item))
@@ -55,7 +57,7 @@ async def show_resources(session: Session) -> None:
 
 async def show_prompts(session: Session) -> None:
     """Show the prompts of a server."""
-    found = await listed(session, "prompts/list", "prompts")
+    found = await fetch_items(session, "prompts/list", "prompts")
     rows = [
         (_text(prompt, "name"), prompt_signature(prompt_field(prompt)), _prose(prompt))
         for prompt in found
@@ -82,7 +84,7 @@ def _show_all(
         screen.note(f"The server offers no {next(iter(found))}.")
 
 
-async def listed(session: Session, method: str, key: str) -> list[Json]:
+async def fetch_items(session: Session, method: str, key: str) -> list[Json]:
     """List all pages; an empty list if the server lacks the capability."""
     if method.partition("/")[0] not in session.client.capabilities:
         return []
@@ -90,12 +92,12 @@ async def listed(session: Session, method: str, key: str) -> list[Json]:
 
 
 async def names(session: Session, method: str, key: str, name: str = "name") -> list[str]:
-    found = [_text(item, name) for item in await listed(session, method, key)]
+    found = [_text(item, name) for item in await fetch_items(session, method, key)]
     return [text for text in found if text]
 
 
 async def find_prompt(session: Session, name: str) -> dict[str, Json]:
-    found = await listed(session, "prompts/list", "prompts")
+    found = await fetch_items(session, "prompts/list", "prompts")
     for prompt in found:
         if isinstance(prompt, dict) and prompt.get("name") == name:
             return prompt

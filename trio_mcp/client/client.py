@@ -238,7 +238,7 @@ class Client:
             ClientError: As for `request`.
         """
         items: list[Json] = []
-        most = room = self._session.limits.max_message_bytes
+        limit = room = self._session.limits.max_message_bytes
         cursor = None
         for _ in range(_MOST_PAGES):
             asked = dict(params or {}) if cursor is None else {**(params or {}), "cursor": cursor}
@@ -248,7 +248,7 @@ class Client:
                 raise ProtocolError(f"{method}: the result has no {key}")
             room -= len(encode(found, is_finite=True))
             if room < 0:
-                raise ResponseTooLarge(f"{method}: all pages together have more than {most} bytes")
+                raise ResponseTooLarge(f"{method}: all pages together have more than {limit} bytes")
             items += found
             following = page.get("nextCursor")
             if following is None:

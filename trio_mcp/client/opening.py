@@ -211,9 +211,9 @@ async def _over_sse(
 ) -> AsyncIterator[Client]:
     from trio_mcp.client.http.sse_stream import fail_unsent, open_sse
 
-    most = options.limits.max_message_bytes
-    async with open_sse(endpoint, http, most, refused, limit) as events:
-        connection = _connection(StreamLines(events, most), options)
+    max_bytes = options.limits.max_message_bytes
+    async with open_sse(endpoint, http, max_bytes, refused, limit) as events:
+        connection = _connection(StreamLines(events, max_bytes), options)
         events.on_refused = partial(fail_unsent, connection.requests)
         events.pauses = [limit.paused, connection.requests.paused]
 

@@ -148,10 +148,10 @@ def call_result(wire: dict[str, Json], duration: float) -> CallResult:
 _NO_META: Final[dict[str, Json]] = {}
 
 
-def plain_result(wire: dict[str, Json], duration: float, most: float = _FEW) -> CallResult | None:
+def plain_result(wire: dict[str, Json], duration: float, limit: float = _FEW) -> CallResult | None:
     """Convert a success that is a few plain texts, as most are; return `None` for any other."""
     blocks, meta = wire.get("content"), wire.get("_meta", _NO_META)
-    if wire.get("isError", False) is not False or type(blocks) is not list or len(blocks) > most:
+    if wire.get("isError", False) is not False or type(blocks) is not list or len(blocks) > limit:
         return None
     if type(meta) is not dict:
         return None

@@ -80,9 +80,9 @@ class CallerConnections:
     _name: str
     _open: Callable[[OpenCalls, CallerKey], ClientConnection] = field(alias="open_")
     _nursery: trio.Nursery
-    _most: int = field(kw_only=True)
+    _limit: int = field(kw_only=True)
     _idle: float = field(kw_only=True)
-    _patience: float = field(kw_only=True)
+    _timeout: float = field(kw_only=True)
     _ended: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
     open: dict[CallerConnection, None] = field(factory=dict, init=False)
     """Those that there are, the one that was begun first at the beginning."""
@@ -93,13 +93,13 @@ class CallerConnections:
         Raises:
             ServerUnavailable: There are too many, and none has become free in time.
         """
-        with trio.move_on_after(self._patience):
+        with trio.move_on_after(self._timeout):
             while True:
                 found = self._find(key, alone)
                 if found is not None:
                     return found
                 await self._ended.park()
-        why = ClientError(f"all {self._most} connections for callers are in use")
+        why = ClientError(f"all {self._limit} connections for callers are in use")
         raise ServerUnavailable(self._name, why)
 
     def _find(self, key: CallerKey, alone: bool) -> CallerConnection | None:
@@ -107,7 +107,7 @@ class CallerConnections:
             is_free = not (alone and connection.users)
             if connection.key == key and is_free and not connection.is_ending:
                 return connection
-        if len(self.open) < self._most:
+        if len(self.open) < self._limit:
             connection = CallerConnection(key, idle_since=trio.current_time())
             self.open[connection] = None
             self._nursery.start_soon(self._hold, connection)

@@ -37,7 +37,7 @@ class _Options(TypedDict, total=False):
     process_options: ProcessOptions | None
     connect_timeout: float
     timeout: float
-    patience: float
+    reconnect_timeout: float
     backoff: Backoff | None
     max_callers: int
     caller_idle: float

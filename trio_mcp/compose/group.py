@@ -109,7 +109,7 @@ class GroupServer:
         """Return the client that is connected to it, to use at once.
 
         Do not keep it: when the server is lost, the next one is another one. If the server is not
-        there, it waits for it, for the `patience` of `connect_all`.
+        there, it waits for it, for the `reconnect_timeout` of `connect_all`.
 
         Raises:
             ServerUnavailable: It has not come back in time.
@@ -281,7 +281,7 @@ class ServerGroup:
             connection = server._connection
             client = connection.current
             if client is not None and capability in client.capabilities:
-                with trio.move_on_after(connection.patience), suppress(ClientError, McpError):
+                with trio.move_on_after(connection.timeout), suppress(ClientError, McpError):
                     found[server.name] = await server._use(method)
 
         await run_all([partial(ask, server) for server in self.servers.values()])
@@ -302,7 +302,7 @@ async def connect_all(
     tool_timeout: float = 5.0,
     request_timeout: float = 30.0,
     max_timeout: float = 120.0,
-    patience: float = 10.0,
+    reconnect_timeout: float = 10.0,
     wait: float = WAIT,
     backoff: Backoff | None = None,
     limits: Limits | None = None,
@@ -329,7 +329,7 @@ async def connect_all(
             call says otherwise.
         request_timeout: Seconds that other requests wait.
         max_timeout: As for `connect`.
-        patience: Seconds that a call waits for a server that is not there.
+        reconnect_timeout: Seconds that a call waits for a server that is not there.
         wait: Seconds that the block waits, before it begins, for servers that are slow to start;
             `math.inf` for as long as `connect_timeout` allows.
         backoff: How soon a server that was lost is tried again.
@@ -404,7 +404,7 @@ async def connect_all(
             name,
             open_,
             backoff=backoff or Backoff(),
-            patience=patience,
+            timeout=reconnect_timeout,
             on_state=lambda state: events.announce(ServerEvent(name, state)),
             adopt=adopt,
             attend=attend,

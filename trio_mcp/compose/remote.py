@@ -71,7 +71,7 @@ class _Bounds:
 
     connect_timeout: float = field(validator=bound())
     timeout: float = field(validator=bound())
-    patience: float = field(validator=bound(zero=True))
+    reconnect_timeout: float = field(validator=bound(zero=True))
     wait: float = field(validator=bound(zero=True))
     max_callers: int = field(validator=bound(whole=True))
     caller_idle: float = field(validator=bound(zero=True))
@@ -102,7 +102,7 @@ class Remote(Provider):
             passed on.
         connect_timeout: Seconds for start and handshake.
         timeout: Seconds that a call may take, without the time of questions.
-        patience: Seconds that a call waits for the server while it is not there.
+        reconnect_timeout: Seconds that a call waits for the server while it is not there.
         wait: Seconds that serving waits for what the server has. What it has later appears then,
             and clients are notified that the lists have changed.
         backoff: How soon it is tried again.
@@ -139,7 +139,7 @@ class Remote(Provider):
         http: HttpOptions | None = None,
         connect_timeout: float = 30.0,
         timeout: float = 600.0,
-        patience: float = 10.0,
+        reconnect_timeout: float = 10.0,
         wait: float = WAIT,
         backoff: Backoff | None = None,
         max_callers: int = 32,
@@ -161,7 +161,7 @@ class Remote(Provider):
         self._bounds = _Bounds(
             connect_timeout=connect_timeout,
             timeout=timeout,
-            patience=patience,
+            reconnect_timeout=reconnect_timeout,
             wait=wait,
             max_callers=max_callers,
             caller_idle=caller_idle,
@@ -273,7 +273,7 @@ class Remote(Provider):
             self.name,
             partial(self.connector, on_log=calls.on_log),
             backoff=self._backoff,
-            patience=self._bounds.patience,
+            timeout=self._bounds.reconnect_timeout,
             on_state=self._on_state,
             attend=lambda client: self._attend(client, upstream),
         )
@@ -281,9 +281,9 @@ class Remote(Provider):
             self.name,
             partial(open_for_caller, partial(self.connector, log_level=self._log_level)),
             nursery,
-            most=self._bounds.max_callers,
+            limit=self._bounds.max_callers,
             idle=self._bounds.caller_idle,
-            patience=self._bounds.patience,
+            timeout=self._bounds.reconnect_timeout,
         )
         suspended = SuspendedCalls(nursery, self._bounds.max_held, self._question_timeout)
         upstream = Upstream(main, calls, callers, suspended, nursery, self._log_level, self._tasks)
@@ -384,7 +384,7 @@ class Remote(Provider):
 
     async def confirm(self, uris: Collection[str]) -> Collection[str]:
         """Wait until the server has confirmed subscriptions, as long as a call waits for it."""
-        return await self._watched.confirm(uris, self._bounds.patience)
+        return await self._watched.confirm(uris, self._bounds.reconnect_timeout)
 
     def roots_changed(self, state: Any, connection_id: str, principal: str | None) -> None:
         """Notify the server, on the caller's connections, that its roots have changed."""

@@ -74,7 +74,7 @@ class SupervisedConnection:
     """A connection to one server that is opened again whenever it is lost.
 
     Args:
-        patience: Seconds that a caller waits for a client; and that a server has to answer, when a
+        timeout: Seconds that a caller waits for a client; and that a server has to answer, when a
             call has failed in a way that looks as if it were gone.
         adopt: Called with each new client, before any caller gets it.
         attend: Run beside each connection. What it raises ends the connection.
@@ -83,7 +83,7 @@ class SupervisedConnection:
     name: str
     _open: Callable[[], ClientConnection]
     _backoff: Backoff = field(kw_only=True)
-    patience: float = field(kw_only=True)
+    timeout: float = field(kw_only=True)
     _on_state: Callable[[ClientState], object] = field(default=lambda state: None, kw_only=True)
     _adopt: Callable[[Client], object] = field(default=lambda client: None, kw_only=True)
     _attend: Callable[[Client], Awaitable[object]] = field(kw_only=True)
@@ -152,7 +152,7 @@ class SupervisedConnection:
         while True:
             await self._suspected.park()
             with suppress(McpError):  # it does not know that, but it is there
-                await client.ping(timeout=self.patience)
+                await client.ping(timeout=self.timeout)
 
     # -- for callers ----------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class SupervisedConnection:
             ServerUnavailable: There is none within the time that callers have.
         """
         if self._client is None:
-            with trio.move_on_after(self.patience):
+            with trio.move_on_after(self.timeout):
                 while self._client is None:
                     await self._news.park()
         if self._client is None:

@@ -128,10 +128,10 @@ class SuspendedCall:
 class SuspendedCalls:
     """The suspended calls, by the states that resume them."""
 
-    def __init__(self, nursery: trio.Nursery, most: int, patience: float) -> None:
+    def __init__(self, nursery: trio.Nursery, limit: int, timeout: float) -> None:
         self._nursery = nursery
-        self._most = most
-        self._patience = patience
+        self._limit = limit
+        self._timeout = timeout
         self._suspended: dict[str, SuspendedCall] = {}
 
     def __len__(self) -> int:
@@ -148,7 +148,7 @@ class SuspendedCalls:
         Raises:
             McpError: There are too many already.
         """
-        if len(self._suspended) >= self._most:
+        if len(self._suspended) >= self._limit:
             raise McpError(INTERNAL_ERROR, "Too many questions are open; try again later")
         call = SuspendedCall(about, Relay(context, self._nursery))
         self._nursery.start_soon(self._run, call, work)
@@ -183,7 +183,7 @@ class SuspendedCalls:
             return result
         state = secrets.token_urlsafe(16)
         self._suspended[state] = call
-        call.hold(state, trio.current_time() + self._patience)
+        call.hold(state, trio.current_time() + self._timeout)
         return {**result, "requestState": state}
 
 

@@ -62,14 +62,14 @@ class PassedTasks(ServerExtension):
     """Passes requests about tasks on to the servers that have them.
 
     Args:
-        most: How many tasks are known at most; the oldest ones are forgotten first.
+        limit: How many tasks are known at most; the oldest ones are forgotten first.
     """
 
     identifier = TASKS
     era = "modern"
 
-    def __init__(self, most: int = 10_000) -> None:
-        self._most = most
+    def __init__(self, limit: int = 10_000) -> None:
+        self._limit = limit
         self._tasks: OrderedDict[str, _Task] = OrderedDict()
         self._followed: set[str] = set()
 
@@ -81,7 +81,7 @@ class PassedTasks(ServerExtension):
         """
         id = secrets.token_hex(16)
         self._tasks[id] = _Task(str(result.get("taskId")), owner, send)
-        while len(self._tasks) > self._most:
+        while len(self._tasks) > self._limit:
             self._tasks.popitem(last=False)
         return {**result, "taskId": id}
 

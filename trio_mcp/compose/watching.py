@@ -127,14 +127,14 @@ class WatchedResources:
             if not self._counts[watched.owner]:
                 del self._counts[watched.owner]
 
-    async def confirm(self, uris: Collection[str], patience: float) -> list[str]:
+    async def confirm(self, uris: Collection[str], timeout: float) -> list[str]:
         """Wait until it is known of which resources the server tells, and return those.
 
         Args:
             uris: The resources.
-            patience: Seconds after which the server is taken to tell of no others.
+            timeout: Seconds after which the server is taken to tell of no others.
         """
-        with trio.move_on_after(patience):
+        with trio.move_on_after(timeout):
             for uri in uris:
                 if uri in self._watched:
                     await self._watched[uri].settled.wait()

@@ -22,11 +22,11 @@ class Slots:
     Each run of Trio has its own: the end of what was abandoned in one that is over goes unnoticed.
 
     Args:
-        most: How many there are.
+        limit: How many there are.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("slots")
 
     def around(self, inner: Handler) -> Handler:
@@ -51,7 +51,7 @@ class Slots:
         try:  # no await between look and set, so two calls cannot make two limiters
             return self._limiter.get()
         except LookupError:
-            limiter = trio.CapacityLimiter(self._most)
+            limiter = trio.CapacityLimiter(self._limit)
             self._limiter.set(limiter)
             return limiter
 

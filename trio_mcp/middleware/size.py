@@ -68,10 +68,10 @@ class ResultSize:
         if await size_of(result) <= self.max_bytes:
             return result
         if self.truncate:
-            cut = self._cut(result)
+            shortened = self._shorten(result)
             limit = 2 * self.max_bytes + _ROOM  # for the note, and all that is not text
-            if cut is not None and await size_of(cut) <= limit:
-                return cut
+            if shortened is not None and await size_of(shortened) <= limit:
+                return shortened
         raise self._refusal(request)
 
     def _refusal(self, request: McpRequest) -> Exception:
@@ -83,7 +83,7 @@ class ResultSize:
             return ToolError(text)
         return McpError(INTERNAL_ERROR, text)
 
-    def _cut(self, result: dict[str, Json]) -> dict[str, Json] | None:
+    def _shorten(self, result: dict[str, Json]) -> dict[str, Json] | None:
         """Cut the text in a result; `None` if it has anything that cannot be cut."""
         key = next((name for name in ("content", "contents") if name in result), None)
         if key is None or "structuredContent" in result or not isinstance(result[key], list):

@@ -204,7 +204,7 @@ class Connection(ReplyChannel):
                 except trio.BrokenResourceError as error:
                     self._log(logging.WARNING, f"read error: {error.__cause__ or error!r}")
             self._is_at_end = True
-            self._pause.deadline = trio.current_time() + self._patience
+            self._pause.deadline = trio.current_time() + self._standstill
             if frames:  # it was stopped with these in its hands: what was read is answered
                 await self._put_frames.send(frames)
 
@@ -218,7 +218,7 @@ class Connection(ReplyChannel):
             async for frames in self._frames:
                 if not self._begun.is_set():
                     await self._pause_for(self._begun.wait)
-                most = self._limits.max_waiting_bytes
+                limit = self._limits.max_waiting_bytes
                 others = 0  # than calls: mostly responses, and each wakes who waits for it
                 for frame in frames:
                     if isinstance(frame, bytes) and not is_large(frame):  # an await takes its time
@@ -228,7 +228,7 @@ class Connection(ReplyChannel):
                         is_call = await self._take_long(frame)
                     if not is_call:
                         others += 1
-                    if lines.full or inbound.waiting_bytes > most:
+                    if lines.full or inbound.waiting_bytes > limit:
                         await self._pause_for(self._relief)
                     if others == _RESPONSES_AT_ONCE:
                         # What those send next is on its way before the rest is seen to. Otherwise
@@ -258,7 +258,7 @@ class Connection(ReplyChannel):
             sent = self._lines.sent
             self._pause = trio.CancelScope()
             if self._is_at_end or self._has_hung_up is not None:
-                self._pause.deadline = trio.current_time() + self._patience
+                self._pause.deadline = trio.current_time() + self._standstill
             with self._pause:
                 await ready()
                 return
@@ -266,7 +266,7 @@ class Connection(ReplyChannel):
                 self._end(EOF)
 
     @property
-    def _patience(self) -> float:
+    def _standstill(self) -> float:
         return max(_STANDSTILL, self._limits.eof_grace)
 
     def _hung_up(self) -> bool:

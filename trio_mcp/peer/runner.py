@@ -1,8 +1,8 @@
-"""Running a call in its cancel scope: the one place with deadlines and patience.
+"""Running a call in its cancel scope: the one place with deadlines, and with calls that do not end.
 
 A call runs in the task that `Runner.run` is called in: one of the connection's nursery, or that of
 an HTTP request. Trio cannot abandon a task, so a call that goes on although it was cancelled keeps
-its task and its slot; `watch` has it answered all the same, once `patience` has passed.
+its task and its slot; `watch` has it answered all the same, once `cancel_timeout` has passed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Runner:
     """Runs calls, and has those answered that do not end.
 
     Args:
-        patience: Seconds that a cancelled call has to end before it is answered without it.
+        cancel_timeout: Seconds that a cancelled call has to end before it is answered without it.
     """
 
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
+    def __init__(self, cancel_timeout: float) -> None:
+        self._cancel_timeout = cancel_timeout
         self.now = trio.current_time
         """Tells the time."""
         self._running: set[InboundRequest] = set()
@@ -55,7 +55,7 @@ class Runner:
                 deadline = now + request.timeout
                 request.scope = scope = CancelScope(deadline=deadline)
                 request.on_change = self._on_change
-                request.due = due = deadline + self._patience
+                request.due = due = deadline + self._cancel_timeout
                 if due < self._wakes or request.cause is not None:
                     self._changed(request)
                 self._running.add(request)
@@ -93,7 +93,7 @@ class Runner:
         if request.cause is not None:
             request.scope.cancel()  # again, if it was cancelled before it had one
         ends = request.scope.deadline if request.cause is None else trio.current_time()
-        request.due = due = ends + self._patience
+        request.due = due = ends + self._cancel_timeout
         if due < self._wakes:  # it stays so, or each short call would wake `watch`
             self._wakes = due
             self._look.unpark_all()

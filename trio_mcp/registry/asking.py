@@ -74,15 +74,17 @@ class ElicitResult(Generic[T]):
         return cast(T, self.content)
 
 
-async def elicit(talk: Conversation, message: str, kind: Any, key: str | None) -> ElicitResult[Any]:
+async def elicit(
+    conversation: Conversation, message: str, kind: Any, key: str | None
+) -> ElicitResult[Any]:
     from trio_mcp.registry.forms import form_of
 
-    _require(talk, "elicitation", "form")
-    form = form_of(kind, talk.revision)
+    _require(conversation, "elicitation", "form")
+    form = form_of(kind, conversation.revision)
     params: dict[str, Json] = {"message": message, "requestedSchema": form.schema}
-    if talk.revision.url_elicitation:
+    if conversation.revision.url_elicitation:
         params["mode"] = "form"
-    action, content = _answer(await talk.send_request(methods.ELICIT.name, params, key))
+    action, content = _answer(await conversation.send_request(methods.ELICIT.name, params, key))
     if action != "accept":
         return ElicitResult(action)
     try:
@@ -92,51 +94,51 @@ async def elicit(talk: Conversation, message: str, kind: Any, key: str | None) -
 
 
 async def elicit_url(
-    talk: Conversation, message: str, url: str, key: str | None
+    conversation: Conversation, message: str, url: str, key: str | None
 ) -> ElicitResult[None]:
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise ValueError("the URL of a page for the user must begin with https:// or http://")
-    _require(talk, "elicitation", "url")
+    _require(conversation, "elicitation", "url")
     params: dict[str, Json] = {"mode": "url", "message": message, "url": url}
-    if talk.revision.elicitation_ids:
+    if conversation.revision.elicitation_ids:
         params["elicitationId"] = str(uuid.uuid4())
-    action, _ = _answer(await talk.send_request(methods.ELICIT.name, params, key))
+    action, _ = _answer(await conversation.send_request(methods.ELICIT.name, params, key))
     return ElicitResult(action)
 
 
 async def sample(
-    talk: Conversation,
+    conversation: Conversation,
     messages: str | Sequence[str | SamplingMessage],
     max_tokens: int,
     options: Mapping[str, Any],
     key: str | None,
 ) -> CreateMessageResult:
-    _require(talk, "sampling")
+    _require(conversation, "sampling")
     given = [messages] if isinstance(messages, str) else messages
     said = [SamplingMessage("user", one) if isinstance(one, str) else one for one in given]
     params: dict[str, Json] = {
         "messages": [
-            to_wire(part, talk.revision)
+            to_wire(part, conversation.revision)
             for message in said
-            for part in _as_revision_has_it(message, talk.revision)
+            for part in _as_revision_has_it(message, conversation.revision)
         ],
         "maxTokens": max_tokens,
     }
     if options["tools"]:
-        _require(talk, "sampling", "tools")
-        params["tools"] = [to_wire(tool, talk.revision) for tool in options["tools"]]
+        _require(conversation, "sampling", "tools")
+        params["tools"] = [to_wire(tool, conversation.revision) for tool in options["tools"]]
         if options["tool_choice"] is not None:
             params["toolChoice"] = {"mode": options["tool_choice"]}
     if options["model_preferences"] is not None:
-        params["modelPreferences"] = to_wire(options["model_preferences"], talk.revision)
+        params["modelPreferences"] = to_wire(options["model_preferences"], conversation.revision)
     plain = {
         "systemPrompt": options["system_prompt"],
         "temperature": options["temperature"],
         "stopSequences": options["stop_sequences"] and list(options["stop_sequences"]),
     }
     params |= {name: each for name, each in plain.items() if each is not None}
-    result = await talk.send_request(methods.SAMPLE.name, params, key)
+    result = await conversation.send_request(methods.SAMPLE.name, params, key)
     try:
         return await offload(partial(from_wire, payload_type=CreateMessageResult), result)
     except ValueError as error:
@@ -162,9 +164,9 @@ def _as_revision_has_it(message: SamplingMessage, revision: Revision) -> list[Sa
     return [message]
 
 
-async def roots(talk: Conversation, key: str | None) -> list[Root]:
-    _require(talk, "roots")
-    result = await talk.send_request(methods.LIST_ROOTS.name, {}, key)
+async def roots(conversation: Conversation, key: str | None) -> list[Root]:
+    _require(conversation, "roots")
+    result = await conversation.send_request(methods.LIST_ROOTS.name, {}, key)
     try:
         match result:
             case {"roots": list(found)}:
@@ -178,10 +180,12 @@ def _roots(found: list[Json]) -> list[Root]:
     return [from_wire(root, Root) for root in found]
 
 
-async def ask(talk: Conversation, method: str, params: dict[str, Json], key: str | None) -> Json:
+async def ask(
+    conversation: Conversation, method: str, params: dict[str, Json], key: str | None
+) -> Json:
     """Send a question of another server, as it is."""
-    _require(talk, *_needed_for(method, params))
-    return await talk.send_request(method, params, key)
+    _require(conversation, *_needed_for(method, params))
+    return await conversation.send_request(method, params, key)
 
 
 def _needed_for(method: str, params: Mapping[str, Json]) -> tuple[str, ...]:
@@ -207,17 +211,17 @@ def _bad_answer(method: methods.Method, why: str) -> McpError:
     return McpError(INVALID_PARAMS, f"Invalid answer to {method.name}: {why}")
 
 
-def _require(talk: Conversation, *capability: str) -> None:
+def _require(conversation: Conversation, *capability: str) -> None:
     """Raise `McpError` unless the caller has declared a capability, and can be asked for it."""
     name = ".".join(capability)
-    if not methods.has_question(talk.revision, capability):
-        raise McpError(INVALID_REQUEST, _too_old(talk.revision, name))
-    if talk.cannot_ask is not None:
-        raise McpError(INVALID_REQUEST, talk.cannot_ask)
-    if talk.supports(*capability):
+    if not methods.has_question(conversation.revision, capability):
+        raise McpError(INVALID_REQUEST, _too_old(conversation.revision, name))
+    if conversation.cannot_ask is not None:
+        raise McpError(INVALID_REQUEST, conversation.cannot_ask)
+    if conversation.supports(*capability):
         return
     message = f"This needs a client with the capability {name}, which it has not declared"
-    if not talk.revision.modern:
+    if not conversation.revision.modern:
         raise McpError(INVALID_REQUEST, message)
     needed: dict[str, Json] = {}
     for part in reversed(capability):

@@ -276,7 +276,7 @@ class Context(Generic[State]):
         """
         from trio_mcp.registry import asking  # few handlers ask, and no start waits for those
 
-        return await asking.elicit(self._talk(), message, kind, key)
+        return await asking.elicit(self._to_ask(), message, kind, key)
 
     async def elicit_url(
         self, message: str, url: str, *, key: str | None = None
@@ -297,7 +297,7 @@ class Context(Generic[State]):
         """
         from trio_mcp.registry import asking
 
-        return await asking.elicit_url(self._talk(), message, url, key)
+        return await asking.elicit_url(self._to_ask(), message, url, key)
 
     async def sample(
         self,
@@ -338,7 +338,7 @@ class Context(Generic[State]):
         }
         from trio_mcp.registry import asking
 
-        return await asking.sample(self._talk(), messages, max_tokens, options, key)
+        return await asking.sample(self._to_ask(), messages, max_tokens, options, key)
 
     async def roots(self, *, key: str | None = None) -> list[Root]:
         """Ask the client for the directories and files that it considers relevant.
@@ -351,7 +351,7 @@ class Context(Generic[State]):
         """
         from trio_mcp.registry import asking
 
-        return await asking.roots(self._talk(), key)
+        return await asking.roots(self._to_ask(), key)
 
     async def ask(
         self, method: str, params: Mapping[str, Json] | None = None, *, key: str | None = None
@@ -373,9 +373,9 @@ class Context(Generic[State]):
         """
         from trio_mcp.registry import asking
 
-        return await asking.ask(self._talk(), method, dict(params or {}), key)
+        return await asking.ask(self._to_ask(), method, dict(params or {}), key)
 
-    def _talk(self) -> Conversation:
+    def _to_ask(self) -> Conversation:
         if self._conversation is None:
             raise McpError(INVALID_REQUEST, "There is no client to ask")
         return self._conversation

@@ -135,7 +135,7 @@ _MOST_ENTRIES: Final = 20_000
 _MOST_LEVELS: Final = 32
 
 
-def list_files_below(root: Path, prefix: str = "", *, most: int = 1000) -> list[str]:
+def list_files_below(root: Path, prefix: str = "", *, limit: int = 1000) -> list[str]:
     """List files below a directory whose paths begin with a prefix.
 
     Links are neither listed nor followed, nor is anything else that `read_file_below` would
@@ -144,7 +144,7 @@ def list_files_below(root: Path, prefix: str = "", *, most: int = 1000) -> list[
     Args:
         root: The directory, which may be a link itself.
         prefix: How the paths begin; it may end in the middle of a name.
-        most: The most paths that are returned: the first ones, in order.
+        limit: The most paths that are returned: the first ones, in order.
 
     Returns:
         Paths relative to the root, with `/` between names, sorted by their characters. Empty if
@@ -162,7 +162,7 @@ def list_files_below(root: Path, prefix: str = "", *, most: int = 1000) -> list[
         with closing(open_below(open_folder(root), names)) as directory:
             found = _Walk().files(directory, parent + slash, beginning, _MOST_LEVELS)
             with closing(found):  # it has directories open
-                return list(islice(found, max(most, 0)))
+                return list(islice(found, max(limit, 0)))
     except OSError as error:
         if error.errno in _NOT_THERE:
             return []

@@ -301,7 +301,7 @@ def _check_keys(value: Json) -> None:
             _check_keys(inner)
 
 
-def _least_length(value: Json, most: int) -> int:
+def _least_length(value: Json, limit: int) -> int:
     """How many characters the JSON of a value has at least; no more than `most` is looked at."""
     if isinstance(value, str):
         return len(value)
@@ -309,7 +309,7 @@ def _least_length(value: Json, most: int) -> int:
     if isinstance(value, dict | list | tuple):
         length += len(value)
         for inner in value.values() if isinstance(value, dict) else value:
-            if length > most:
+            if length > limit:
                 break
-            length += _least_length(inner, most - length)
+            length += _least_length(inner, limit - length)
     return length

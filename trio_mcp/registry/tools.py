@@ -147,8 +147,8 @@ def make_tool(
     given = options.get("name")
     name = checked_name(str(getattr(function, "__name__", "")) if given is None else given)
     with errors_at(f"Tool {name!r}"):
-        parameters, most = options.get("parameters"), options.get("max_concurrent")
-        check_bound("max_concurrent", most)
+        parameters, max_concurrent = options.get("parameters"), options.get("max_concurrent")
+        check_bound("max_concurrent", max_concurrent)
         _check_parameters(parameters)
         described = describe_function(
             function,
@@ -181,7 +181,7 @@ def make_tool(
     return Tool(
         name=name,
         description=description,
-        slots=None if most is None else Slots(most),
+        slots=None if max_concurrent is None else Slots(max_concurrent),
         validate=_validator(described.checked_schema, options.get("input_schema") is None),
         structure=described.structure,
         unstructure=described.unstructure,

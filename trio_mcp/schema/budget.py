@@ -112,7 +112,7 @@ class _Budget(threading.local):
 budget: Final = _Budget()
 
 
-class _Place:
+class _Turn:
     """The keyword that demands nothing, at which others get their turn."""
 
     def __init__(self, parent: dict[str, Any], wanted: Any, path: list[Any]) -> None:
@@ -141,5 +141,5 @@ class _Large:
 
 
 LARGE_PATTERNS: Final[dict[str, Any]] = {"pattern": _Large}
-TURNS: Final[dict[str, Any]] = {PLACE: _Place}
+TURNS: Final[dict[str, Any]] = {PLACE: _Turn}
 """The keywords of a check that may take long."""

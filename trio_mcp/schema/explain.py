@@ -79,7 +79,7 @@ class ErrorFormatter:
         taker = f"{join_path(path)!r}" if path else "this tool"
         if self.noun != "argument" and not path:
             taker = f"the {self.noun}"
-        names = join_words(map(repr, known), ",", most=20).replace(" , ", ", ")
+        names = join_words(map(repr, known), ",", limit=20).replace(" , ", ", ")
         return f"{taker} takes {names or f'no {self.noun}s'}"
 
     def _dependent(self, refusal: Refusal) -> str:

@@ -291,7 +291,7 @@ def _reachable(name: str, definitions: Mapping[str, Any]) -> dict[str, Any]:
 def _branching(schema: Mapping[str, Any]) -> int:
     """How many members of a union lead back to it, and are all tried: at each level of a value."""
     definitions = schema.get("$defs", {})
-    most = 1
+    largest = 1
     for name, definition in definitions.items():
         for _, each in walk(definition):
             if not isinstance(each, Mapping) or "discriminator" in each:
@@ -301,8 +301,8 @@ def _branching(schema: Mapping[str, Any]) -> int:
                 any(name in _reachable(target, definitions) for target in _references(member))
                 for member in members
             )
-            most = max(most, sum(returning))
-    return most
+            largest = max(largest, sum(returning))
+    return largest
 
 
 @functools.cache

@@ -139,21 +139,21 @@ class Refusals:
         One of another type was not; nor, where a tag distinguishes them, one with another tag.
         """
         assert here.place is not None
-        places = [(*here.place, here.keyword, index) for index in range(len(here.wanted))]
-        if len(places) > _MOST_ALTERNATIVES:
+        options = [(*here.place, here.keyword, index) for index in range(len(here.wanted))]
+        if len(options) > _MOST_ALTERNATIVES:
             yield here
             return
         if here.keyword == "oneOf" and any(
-            self._engine.test(option)(here.value) for option in places
+            self._engine.test(option)(here.value) for option in options
         ):
             yield evolve(here, keyword=SEVERAL)
             return
-        signs = [list(self._signs(option, here.value)) for option in places]
+        signs = [list(self._signs(option, here.value)) for option in options]
         alike = [index for index, found in enumerate(signs) if all(path for path, _ in found)]
         meant = [index for index in alike if not signs[index]]
         for left in (alike, meant):
             if len(left) == 1:
-                yield from self._find(places[left[0]], here.value, here.path, every)
+                yield from self._find(options[left[0]], here.value, here.path, every)
                 return
         tagged = {path for index in alike for path, _ in signs[index][:1]}
         if len(tagged) == 1 and not meant:

@@ -57,11 +57,11 @@ def _leaf(value: Any) -> str:
     return shorten(value)
 
 
-def join_words(texts: Iterable[str], last: str = "or", most: int = 8) -> str:
+def join_words(texts: Iterable[str], last: str = "or", limit: int = 8) -> str:
     """'a, b or c', with the tail of a long list left out."""
     words = list(texts)
-    if len(words) > most:
-        words = [*words[: most - 1], f"{len(words) - most + 1} more"]
+    if len(words) > limit:
+        words = [*words[: limit - 1], f"{len(words) - limit + 1} more"]
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} {last} {words[-1]}"

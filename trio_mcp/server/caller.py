@@ -44,31 +44,31 @@ class Caller:
         except ValueError:
             return None
 
-    def kept(self, most: int) -> "Caller":
+    def kept(self, limit: int) -> "Caller":
         """Return what may be kept of it for longer than a request, in so many bytes of memory.
 
         Raises:
             McpError: Its capabilities do not fit (`-32602`).
         """
         info = self.client_info
-        if not _fits(self.capabilities, most):
-            what = f"the capabilities of the client take more than {most:,} bytes of memory"
+        if not _fits(self.capabilities, limit):
+            what = f"the capabilities of the client take more than {limit:,} bytes of memory"
             raise McpError(INVALID_PARAMS, f"Invalid params: {what}, which is the limit")
-        if isinstance(info, dict) and not _fits(info, most):
+        if isinstance(info, dict) and not _fits(info, limit):
             info = {name: info[name] for name in _NAMES if name in info}
-        return Caller(self.revision, self.capabilities, info if _fits(info, most) else None)
+        return Caller(self.revision, self.capabilities, info if _fits(info, limit) else None)
 
 
 UNKNOWN_CALLER: Final = Caller(NEWEST_LEGACY, {})
 """A client that sends legacy requests without `initialize`, such as a shell pipe."""
 
 
-def _fits(value: Json, most: int) -> bool:
+def _fits(value: Json, limit: int) -> bool:
     waiting = [value]
     while waiting:
         part = waiting.pop()
-        most -= getsizeof(part)
-        if most < 0:
+        limit -= getsizeof(part)
+        if limit < 0:
             return False
         if isinstance(part, dict):
             waiting += part.keys()

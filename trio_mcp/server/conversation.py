@@ -210,13 +210,13 @@ class RequestConversation:
         raise NotImplementedError
 
     @contextmanager
-    def _clock_stopped(self, patience: float = inf) -> Iterator[None]:
+    def _clock_stopped(self, timeout: float = inf) -> Iterator[None]:
         """A person's time to think is not the handler's: its deadline waits for so many seconds."""
         call, now = self._call, trio.current_time()
         if not self._asking:
             self._left = call.scope.deadline - now
         self._asking += 1
-        call.move_deadline(now + patience + self._left)
+        call.move_deadline(now + timeout + self._left)
         try:
             yield
         finally:

@@ -35,7 +35,7 @@ Topics = dict[str, list[str] | None]
 def request_for(
     identifier: str,
     context: RequestContext,
-    talk: Context,
+    conversation: Context,
     option: Any = None,
     answers: dict[str, Json] | None = None,
 ) -> ExtensionRequest:
@@ -51,7 +51,7 @@ def request_for(
         params=context.params,
         revision=caller.revision.name,
         capabilities=caller.capabilities,
-        client=talk.client,
+        client=conversation.client,
         principal=session.principal,
         authorization=context.authorization,
         identifier=identifier,
@@ -59,11 +59,11 @@ def request_for(
         option=option,
         state=None if serving is None else serving.extension_state,
         registry_state=server.state_of(extensions.find(identifier).owner),
-        request_id=talk.request_id,
+        request_id=conversation.request_id,
         connection_id=session.connection_id,
         answers=answers or {},
         watcher=watcher,
-        context=talk,
+        context=conversation,
     )
 
 
@@ -157,7 +157,7 @@ def read_topics(context: RequestContext, wanted: Mapping[str, Json]) -> Topics:
     """
     extensions = context.server.catalogue.extensions
     assert extensions is not None
-    most, capabilities = context.server.limits.max_subscriptions, context.caller.capabilities
+    limit, capabilities = context.server.limits.max_subscriptions, context.caller.capabilities
     found: Topics = {}
     for key, (added, subscription) in extensions.subscriptions.items():
         if key not in wanted or not added.is_in(context.revision):
@@ -166,7 +166,7 @@ def read_topics(context: RequestContext, wanted: Mapping[str, Json]) -> Topics:
         if declared_settings(capabilities, identifier) is None:
             raise missing(capabilities, identifier)
         if subscription.has_list:
-            found[key] = texts_of(key, value, most)
+            found[key] = texts_of(key, value, limit)
         elif not isinstance(value, bool):
             raise invalid(f'"{key}" must be a boolean, not {json_type(value)}')
         elif value:
@@ -212,8 +212,8 @@ async def _accepted(
         with trio.move_on_after(seconds) as request.scope:
             if request.cause is not None:  # it was cancelled while another was asked
                 return set()
-            talk = context.make_context(context.method)
-            return set(await accept(request_for(identifier, context, talk), values))
+            conversation = context.make_context(context.method)
+            return set(await accept(request_for(identifier, context, conversation), values))
     except McpError:
         raise
     except Exception:

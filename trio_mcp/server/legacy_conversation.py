@@ -38,16 +38,16 @@ class LegacyConversation(RequestConversation):
             scope.cancel()
 
     async def _ask(self, method: str, params: dict[str, Json], key: str | None) -> Json:
-        patience = self._limits.question_timeout
-        deadline = trio.current_time() + patience
+        timeout = self._limits.question_timeout
+        deadline = trio.current_time() + timeout
         waiting = trio.CancelScope()
         self._waiting.add(waiting)
         try:
-            with self._clock_stopped(patience), waiting:
+            with self._clock_stopped(timeout), waiting:
                 return await self._call.channel.send_request(method, params, deadline)
             raise McpError(INVALID_REQUEST, ENDED)
         except DeadlinePassed:
-            message = f"The client did not answer {method} within {patience:g} s"
+            message = f"The client did not answer {method} within {timeout:g} s"
             raise McpError(INTERNAL_ERROR, message) from None
         except ConnectionEnded:
             raise McpError(INTERNAL_ERROR, f"The client left before it answered {method}") from None

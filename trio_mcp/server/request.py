@@ -112,7 +112,7 @@ class RequestContext:
         )
 
 
-def texts_of(name: str, value: Json, most: int, noun: str = "items") -> list[str]:
+def texts_of(name: str, value: Json, limit: int, noun: str = "items") -> list[str]:
     """Read a list of texts from parameters; each is there once.
 
     Raises:
@@ -120,8 +120,8 @@ def texts_of(name: str, value: Json, most: int, noun: str = "items") -> list[str
     """
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise invalid(f'"{name}" must be an array of strings')
-    if len(value) > most:
-        raise invalid(f'"{name}" holds {len(value)} {noun}; at most {most} are served')
+    if len(value) > limit:
+        raise invalid(f'"{name}" holds {len(value)} {noun}; at most {limit} are served')
     return list(dict.fromkeys(value))
 
 
@@ -141,8 +141,9 @@ def check_subscriptions(context: RequestContext, count: int, size: int) -> None:
         why = f"There are {limits.max_subscriptions} subscriptions already, which is the limit"
         raise McpError(INVALID_PARAMS, why)
     if size > limits.max_subscription_bytes:
-        most = limits.max_subscription_bytes
-        raise McpError(INVALID_PARAMS, f"Subscriptions may name {most} bytes together, not {size}")
+        limit = limits.max_subscription_bytes
+        why = f"Subscriptions may name {limit} bytes together, not {size}"
+        raise McpError(INVALID_PARAMS, why)
 
 
 def size_of(texts: Iterable[str | None]) -> int:

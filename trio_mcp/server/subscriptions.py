@@ -111,8 +111,8 @@ def read_filter(context: RequestContext) -> Filter:
             raise invalid(f'"{name}" must be a boolean, not {json_type(value)}')
         if value and kind in declared:
             found.kinds.append(kind)
-    most = context.server.limits.max_subscriptions
-    uris = texts_of(_RESOURCES, wanted.get(_RESOURCES, []), most, "URIs")
+    limit = context.server.limits.max_subscriptions
+    uris = texts_of(_RESOURCES, wanted.get(_RESOURCES, []), limit, "URIs")
     found.uris = [uri for uri in uris if find_resource(context, uri) is not None]
     if catalogue.extensions is not None:
         from trio_mcp.server.extended import read_topics

@@ -50,7 +50,7 @@ _MOST_HEADERS: Final = 100
 """Few servers take more, of any kind."""
 
 Path = tuple[str, ...]
-Place: TypeAlias = "tuple[()] | tuple[Place, str]"
+PathNode: TypeAlias = "tuple[()] | tuple[PathNode, str]"
 """A path by its last name and the place above: of few places the whole path is needed."""
 
 
@@ -144,7 +144,7 @@ def mirrored_parameters(input_schema: Json) -> dict[str, Path]:
     return found
 
 
-def _path_to(place: Place) -> Path:
+def _path_to(place: PathNode) -> Path:
     names: list[str] = []
     while place:
         place, name = place
@@ -152,9 +152,9 @@ def _path_to(place: Place) -> Path:
     return tuple(reversed(names))
 
 
-def _schemas(root: Json) -> Iterator[tuple[Place | None, dict[str, Json]]]:
+def _schemas(root: Json) -> Iterator[tuple[PathNode | None, dict[str, Json]]]:
     """Yield all schemas in a schema, with the places of those reached by properties alone."""
-    queue: list[tuple[Place | None, Json]] = [((), root)]
+    queue: list[tuple[PathNode | None, Json]] = [((), root)]
     for place, schema in queue:  # which grows meanwhile
         if not isinstance(schema, dict):
             continue

@@ -31,7 +31,7 @@ class KeptValues(Generic[K, V]):
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._most = max_bytes
+        self._max_bytes = max_bytes
         self._bytes = 0
         self._kept: OrderedDict[K, _Kept[V]] = OrderedDict()
 
@@ -53,11 +53,11 @@ class KeptValues(Generic[K, V]):
     def put(self, key: K, value: V, size: int, until: float) -> None:
         """Keep a value in place of an older one, if there can be room for it."""
         self.drop(key)
-        if size > self._most:
+        if size > self._max_bytes:
             return
         self._kept[key] = _Kept(value, size, until)
         self._bytes += size
-        while self._bytes > self._most:
+        while self._bytes > self._max_bytes:
             self.drop(next(iter(self._kept)))
 
     def drop(self, key: K) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from attrs import field, frozen
 
 from trio_mcp.cli.doctor.descriptions import check_descriptions
-from trio_mcp.cli.doctor.report import Report, Server, Severity, cut, shown
+from trio_mcp.cli.doctor.report import Report, Server, Severity, shorten, shown
 from trio_mcp.cli.probing.base import Answer, Probe, initialize_params
 from trio_mcp.cli.schemas import member
 from trio_mcp.wire.errors import (
@@ -118,7 +118,7 @@ async def check_legacy(report: Report, probe: Probe, *, timeout: float) -> bool:
     if version in LEGACY:
         report.legacy = probe.version = str(version)
     else:
-        report.legacy = cut(version)
+        report.legacy = shorten(version)
         report.add("bad-handshake", f"`initialize` is answered with the version {shown(version)}")
     reply = await probe.send_notification("notifications/initialized")
     if reply is not None and reply.status != 202:
@@ -183,13 +183,13 @@ def check_unexpected(report: Report, probe: Probe) -> None:
     kind = "stdout-noise" if probe.on_lines else "bad-message"
     if plain and not report.has(kind, "is no message"):  # it is another line at each start
         more = f" (and {len(plain) - 1} more)" if len(plain) > 1 else ""
-        first = repr(cut(plain[0].line))
+        first = repr(shorten(plain[0].line))
         does = "writes" if probe.on_lines else "answers"
         report.add(kind, f"what it {does} is no message: {first}{more}")
     for noise in probe.noise:
         if noise.fault is not None and not report.has("bad-message", noise.fault):
             what = f"what it writes is no proper message, as {noise.fault}"
-            report.add("bad-message", f"{what}: {cut(noise.line)!r}")
+            report.add("bad-message", f"{what}: {shorten(noise.line)!r}")
     for code, does, ids in (
         ("stray-answer", "it answers what was not asked", probe.stray_answers),
         ("repeated-answer", "it answers more than once", probe.repeated_answers),
@@ -199,7 +199,7 @@ def check_unexpected(report: Report, probe: Probe) -> None:
     if probe.stuck:
         report.add("does-not-read", "it does not read what it is sent, and waits for it to end")
     if probe.requests_received and probe.era == "modern":
-        asked = ", ".join(map(cut, sorted(set(probe.requests_received))))
+        asked = ", ".join(map(shorten, sorted(set(probe.requests_received))))
         report.add("asks-modern-client", f"it sends requests to a modern client: {asked}")
 
 
@@ -472,4 +472,4 @@ def _silence(seconds: float) -> str:
 
 def _said(answer: Answer) -> str:
     code = "an error without a code" if answer.code is None else shown(answer.code)
-    return f"{code} ({cut(answer.message)})" if answer.message else code
+    return f"{code} ({shorten(answer.message)})" if answer.message else code

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import Any, Final
 
-from trio_mcp.cli.doctor.report import Report, cut, some
+from trio_mcp.cli.doctor.report import Report, shorten, some
 from trio_mcp.cli.schemas import field_of
 from trio_mcp.schema import SchemaError
 from trio_mcp.schema.bounds import check_schema
@@ -37,13 +37,14 @@ def check_descriptions(report: Report, kind: str, items: list[Json]) -> None:
         try:
             described.append(from_wire(item, payload))
         except ValueError as error:
-            what = f"a {noun} is not as the schema says ({cut(error)}): {cut(json.dumps(item))}"
+            why, sent = shorten(error), shorten(json.dumps(item))
+            what = f"a {noun} is not as the schema says ({why}): {sent}"
             report.add("bad-description", what)
     for name, number in Counter(getattr(item, key) for item in described).items():
         if not name:
             report.add("bad-description", f"a {noun} has an empty {key}")
         if number > 1:
-            report.add("duplicate", f"{number} {noun}s are called {cut(name)!r}")
+            report.add("duplicate", f"{number} {noun}s are called {shorten(name)!r}")
     if kind in ("tools", "prompts"):
         bare = [item.name for item in described if not (item.description or "").strip()]
         _names(report, "no-description", kind, bare)
@@ -58,13 +59,13 @@ def _check_tools(report: Report, tools: list[ToolDescription]) -> None:
     bare = []
     for tool in tools:
         if tool.name and not _TOOL_NAME.fullmatch(tool.name):
-            report.add("tool-name", f"tool {cut(tool.name)!r} has a name that hosts may refuse")
+            report.add("tool-name", f"tool {shorten(tool.name)!r} has a name that hosts may refuse")
         _check_schema(report, tool.name, "inputSchema", tool.input_schema)
         if tool.output_schema is not None:
             _check_schema(report, tool.name, "outputSchema", tool.output_schema)
         hints = tool.annotations
         if hints is not None and hints.read_only_hint and hints.destructive_hint:
-            what = f"tool {cut(tool.name)!r} is said to only read, and to destroy"
+            what = f"tool {shorten(tool.name)!r} is said to only read, and to destroy"
             report.add("contradiction", what)
         for name, field in field_of(tool.input_schema).properties.items():
             if not str(field.own.get("description") or "").strip():
@@ -73,7 +74,7 @@ def _check_tools(report: Report, tools: list[ToolDescription]) -> None:
 
 
 def _check_schema(report: Report, tool: str, key: str, schema: dict[str, Json]) -> None:
-    where = f"tool {cut(tool)!r}: its {key}"
+    where = f"tool {shorten(tool)!r}: its {key}"
     problem = _invalid(schema)
     if problem is not None:
         report.add("invalid-schema", f"{where} is no valid JSON Schema: {problem}")
@@ -83,7 +84,7 @@ def _check_schema(report: Report, tool: str, key: str, schema: dict[str, Json]) 
     try:
         check_schema(schema)
     except SchemaError as error:
-        report.add("doubtful-schema", f"{where} is valid, but {cut(error, 200)}")
+        report.add("doubtful-schema", f"{where} is valid, but {shorten(error, 200)}")
     whole = field_of(schema)
     absent = [name for name in whole.required if name not in whole.properties]
     if absent and not schema.keys() & {"patternProperties", "allOf", "$ref"}:
@@ -105,7 +106,7 @@ def _invalid(schema: dict[str, Json]) -> str | None:
     try:
         validator.check_schema(schema)
     except jsonschema.SchemaError as error:
-        return f"{cut(error.message, 200)} at {error.json_path}"
+        return f"{shorten(error.message, 200)} at {error.json_path}"
     except RecursionError:
         return "it is nested too deeply"
     return None

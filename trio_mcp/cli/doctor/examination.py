@@ -23,7 +23,7 @@ from trio_mcp.cli.doctor.checks import (
     check_version_negotiation,
 )
 from trio_mcp.cli.doctor.orphans import commands_of, marked, orphans_of
-from trio_mcp.cli.doctor.report import Report, Severity, cut, some
+from trio_mcp.cli.doctor.report import Report, Severity, shorten, some
 from trio_mcp.cli.failures import Failure, last_words
 from trio_mcp.cli.probing.base import Timeouts, initialize_params
 from trio_mcp.cli.probing.http import HttpProbe, check_access, open_http_probe
@@ -113,7 +113,7 @@ async def examine_starts(
         async with open_probe("legacy" if legacy else "modern", True) as probe:
             await _check_last(report, probe, find_orphans, times, wait)
     if not legacy and not modern and problems:
-        report.add("does-not-start", cut(problems[0], 300))
+        report.add("does-not-start", shorten(problems[0], 300))
     elif not legacy and not modern:
         report.add("no-revision", "it answers neither of the two handshakes")
     elif any("server/discover" in problem for problem in problems):

@@ -200,10 +200,10 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def shown(value: Json) -> str:
-    return cut(json.dumps(value, ensure_ascii=False))
+    return shorten(json.dumps(value, ensure_ascii=False))
 
 
-def cut(value: object, limit: int = 100) -> str:
+def shorten(value: object, limit: int = 100) -> str:
     """Write a value for a message, on one line and not too long."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     return one_line(text, limit)
@@ -212,4 +212,4 @@ def cut(value: object, limit: int = 100) -> str:
 def some(values: Sequence[object], limit: int = 3) -> str:
     """List the first few values for a message."""
     more = f" and {len(values) - limit} more" if len(values) > limit else ""
-    return f"{', '.join(map(cut, values[:limit]))}{more}"
+    return f"{', '.join(map(shorten, values[:limit]))}{more}"

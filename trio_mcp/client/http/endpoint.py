@@ -139,12 +139,14 @@ class Endpoint:
             verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts none, and is quickly made
         elif verify is True:
             verify = trusted(trust_env=options.trust_env)
-        most = options.max_connections
+        connections = options.max_connections
         client = self._http.AsyncClient(
             proxy=options.proxy,
             verify=verify,
             trust_env=options.trust_env,
-            limits=self._http.Limits(max_connections=most, max_keepalive_connections=most),
+            limits=self._http.Limits(
+                max_connections=connections, max_keepalive_connections=connections
+            ),
         )
         return client
 
@@ -291,27 +293,27 @@ class Reply:
             raise ConnectionLost(_lost(self._where, error)) from None
         return b""
 
-    async def read_all(self, most: int) -> bytes:
+    async def read_all(self, limit: int) -> bytes:
         """Read the whole body.
 
         Raises:
-            ResponseTooLarge: It is longer than `most` bytes.
+            ResponseTooLarge: It is longer than `limit` bytes.
             ClientError: As for `read_some`.
         """
         body = bytearray()
         length = self.header("content-length") or ""
-        if length.isdigit() and int(length[:20]) > most:
-            raise too_large(self._where, most)
+        if length.isdigit() and int(length[:20]) > limit:
+            raise too_large(self._where, limit)
         while piece := await self.read_some():
             body += piece
-            if len(body) > most:
-                raise too_large(self._where, most)
+            if len(body) > limit:
+                raise too_large(self._where, limit)
         return bytes(body)
 
-    async def finish(self, patience: float) -> None:
+    async def finish(self, timeout: float) -> None:
         """Wait a little for the end of the body, so that the connection can be used again."""
         try:
-            with trio.move_on_after(patience):
+            with trio.move_on_after(timeout):
                 while await self.read_some():
                     pass
         except ClientError:
@@ -364,8 +366,8 @@ class _TlsWatch:
                 await self._stream.aclose()
 
 
-def too_large(where: str, most: int) -> ResponseTooLarge:
-    return ResponseTooLarge(f"{where} answered with more than {most} bytes")
+def too_large(where: str, limit: int) -> ResponseTooLarge:
+    return ResponseTooLarge(f"{where} answered with more than {limit} bytes")
 
 
 def _httpx2() -> Any:

@@ -61,13 +61,13 @@ class SseStream(trio.abc.Stream):
         ClientError: The reply to the GET is not that of an HTTP+SSE server.
     """
 
-    def __init__(self, endpoint: Endpoint, reply: Reply, most: int) -> None:
+    def __init__(self, endpoint: Endpoint, reply: Reply, max_bytes: int) -> None:
         if reply.media_type != EVENTS:
             raise _NoEndpoint("it gives no stream of events")
         self._endpoint = endpoint
         self._reply = reply
-        self._most = most
-        self._parser = EventParser(most)
+        self._max_bytes = max_bytes
+        self._parser = EventParser(max_bytes)
         self._received = bytearray()
         self._target = endpoint
         self._over = False
@@ -104,7 +104,7 @@ class SseStream(trio.abc.Stream):
         try:
             return self._parser.feed(piece)
         except EventTooLarge:
-            raise too_large(self._endpoint.where, self._most) from None
+            raise too_large(self._endpoint.where, self._max_bytes) from None
 
     def _take(self, events: list[Event]) -> None:
         for event in events:
@@ -179,7 +179,7 @@ def _log_refusal(line: bytes, error: Exception) -> None:
 
 @asynccontextmanager
 async def open_sse(
-    endpoint: Endpoint, options: HttpOptions, most: int, refused: ClientError, limit: TimeLimit
+    endpoint: Endpoint, options: HttpOptions, max_bytes: int, refused: ClientError, limit: TimeLimit
 ) -> AsyncIterator[SseStream]:
     """Open a stream to a server of HTTP+SSE for the length of the block.
 
@@ -198,7 +198,7 @@ async def open_sse(
                 reply = await stack.enter_async_context(endpoint.exchange("GET", _GET_HEADERS))
                 if not reply.is_success:
                     raise await refusal(endpoint, reply, id=None, in_session=False)
-                stream = SseStream(endpoint, reply, most)
+                stream = SseStream(endpoint, reply, max_bytes)
                 await stream.open()
         except _SAY_MORE:
             raise

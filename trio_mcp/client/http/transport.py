@@ -116,7 +116,7 @@ class HttpTransport:
     _posting: int = 0  # requests that are open, or about to leave
     _idle: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
     _server_requests: ServerRequests = field(init=False)
-    _most: int = field(init=False)
+    _max_bytes: int = field(init=False)
     _session: Session | None = None
     _begun: Session | None = None
     """The last one that the server began, which may not have got as far as `_session`."""
@@ -127,7 +127,7 @@ class HttpTransport:
         self._server_requests = ServerRequests(
             self.inbound, self._post_quietly, self.nursery, self.limits
         )
-        self._most = self.limits.max_message_bytes
+        self._max_bytes = self.limits.max_message_bytes
         self.inbound.answered = self._requests.respond
         self.inbound.paused = self._requests.paused
         self.nursery.start_soon(self._requests.watch)
@@ -262,7 +262,7 @@ class HttpTransport:
         if kind != _JSON:
             what = f"of type {kind}" if kind else f"with status {reply.status} and no body"
             raise ProtocolError(f"{pending.method}: the server answered {what}; is this its URL?")
-        body = await reply.read_all(self._most)
+        body = await reply.read_all(self._max_bytes)
         await self._take(body, pending.session, pending)
         if pending.response is None:
             message = await decoded(body, self.limits)
@@ -336,14 +336,14 @@ class HttpTransport:
         self, reply: Reply, cursor: Cursor, pending: PendingRequest | None, session: Session | None
     ) -> None:
         """Read a stream of events to its end, or to the answer."""
-        parser = EventParser(self._most)
+        parser = EventParser(self._max_bytes)
         cursor.opened = True
         cursor.moved = False
         while piece := await reply.read_some():
             try:
                 events = parser.feed(piece)
             except EventTooLarge:
-                raise too_large(self.endpoint.where, self._most) from None
+                raise too_large(self.endpoint.where, self._max_bytes) from None
             cursor.note(parser, len(events))
             for number, event in enumerate(events, 1):
                 if number % _AT_ONCE == 0:
@@ -537,9 +537,9 @@ def _version_of(params: Params | None) -> str | None:
     return version
 
 
-def _value(body: bytes, most: int) -> Json:
+def _value(body: bytes, limit: int) -> Json:
     try:
-        return None if is_heavier(body, most) else orjson.loads(body)
+        return None if is_heavier(body, limit) else orjson.loads(body)
     except ValueError:
         return None
 

@@ -116,11 +116,11 @@ class Sessions:
         # Those that were used last, or began last, are at the end.
         there: list[HttpSession | _Lasting] = [*self._sessions.values(), *self._lasting]
         counts = Counter(session.owner for session in there)
-        most = counts[newcomer]
+        own = counts[newcomer]
 
         def may_go(each: HttpSession | _Lasting) -> bool:
             count = counts[each.owner]
-            return count > most + 1 if each.busy else each.owner == newcomer or count > most
+            return count > own + 1 if each.busy else each.owner == newcomer or count > own
 
         found = max(
             filter(may_go, there),
