@@ -85,7 +85,7 @@ async def test_what_all_have_is_listed_without_those_that_do_not_answer(
     mute = Registry("mute", middleware=[silent])
     mute.add_resource("mute://all", echo_nothing)
     servers = {"lib": library(), "mute": mute, "slow": Registry("slow", lifespan=never)}
-    async with connect_all(servers, patience=3) as group:
+    async with connect_all(servers, reconnect_timeout=3) as group:
         with trio.fail_after(4):
             assert list(await group.list_resources()) == ["lib"]
         with trio.fail_after(1):

@@ -122,7 +122,7 @@ async def test_nothing_is_promised_of_a_server_that_is_not_there(
 ) -> None:
     registry = Registry("front")
     registry.add_resource("own://one", lambda: "one", name="one")
-    remote = Remote("http://127.0.0.1:1/mcp", name="gone", patience=5)
+    remote = Remote("http://127.0.0.1:1/mcp", name="gone", reconnect_timeout=5)
     registry.mount(remote)
     registry.add_resource("own://two", lambda: "two", name="two")
     async with remote.running(), connect(registry, era=down) as client:
