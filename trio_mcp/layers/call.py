@@ -53,6 +53,9 @@ class Exchange(Protocol):
     def cut_short(self) -> Answer | None:
         """Return the answer to a call that has ended by its cancellation."""
 
+    def lends(self, slots: Any) -> None:
+        """Lend what a call holds (`HeldSlots`) to others, whenever its caller is asked."""
+
     def log_error(self, message: str, error: BaseException) -> None:
         """Log an exception, with a message that has `%s` for what was called."""
 

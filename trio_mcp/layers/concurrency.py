@@ -4,6 +4,8 @@ A slot is given back when the work has ended, not when its caller has. A worker 
 cancelled, so one that was abandoned keeps its slot until the function returns, as it keeps its
 slot among all threads: both are held by one limiter, which Trio asks before it starts a thread,
 and tells when the thread is done.
+
+While the caller is asked something, which may take a person minutes, others have the slot.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from __future__ import annotations
 from typing import Any
 
 import trio
-from attrs import frozen
 
 from trio_mcp.layers.call import Call, Handler
 
@@ -33,21 +34,19 @@ class Slots:
         """Have each call of an async function wait for a slot (a layer)."""
 
         async def run(call: Call) -> Any:
-            async with self._limiter_of_run():
+            slot = HeldSlots(self.limiter)
+            await slot.acquire_on_behalf_of(slot)
+            call.exchange.lends(slot)
+            try:
                 return await inner(call)
+            finally:
+                slot.release_on_behalf_of(slot)
 
         return run
 
-    def with_threads(self, threads: trio.CapacityLimiter | None) -> ThreadSlots:
-        """A limiter for a worker thread that needs a slot here, too.
-
-        Args:
-            threads: Bounds all threads; `None` for Trio's own limiter.
-        """
-        others = threads or trio.to_thread.current_default_thread_limiter()
-        return ThreadSlots(self._limiter_of_run(), others)
-
-    def _limiter_of_run(self) -> trio.CapacityLimiter:
+    @property
+    def limiter(self) -> trio.CapacityLimiter:
+        """That of this run of Trio."""
         try:  # no await between look and set, so two calls cannot make two limiters
             return self._limiter.get()
         except LookupError:
@@ -56,21 +55,47 @@ class Slots:
             return limiter
 
 
-@frozen(eq=False, repr=False)
-class ThreadSlots:
-    """Two limiters as one, for `trio.to_thread.run_sync`."""
+class HeldSlots:
+    """What one call holds of some limiters, and lends to others while its caller is asked.
 
-    _first: trio.CapacityLimiter
-    _second: trio.CapacityLimiter
+    It is a limiter itself, for `trio.to_thread.run_sync`.
+    """
+
+    __slots__ = ("_borrower", "_lent", "_limiters")
+
+    def __init__(self, *limiters: trio.CapacityLimiter) -> None:
+        self._limiters = limiters
+        self._borrower: object = None
+        self._lent = False
 
     async def acquire_on_behalf_of(self, borrower: object) -> None:
-        await self._first.acquire_on_behalf_of(borrower)
-        try:
-            await self._second.acquire_on_behalf_of(borrower)
-        except BaseException:  # cancellation, too: the first slot must not be lost with the second
-            self._first.release_on_behalf_of(borrower)
-            raise
+        """Wait for a slot of each. Cancelled, it has none."""
+        self._borrower = borrower
+        for number, limiter in enumerate(self._limiters):
+            try:
+                await limiter.acquire_on_behalf_of(borrower)
+            except BaseException:  # cancellation, too: the first must not be lost with the second
+                self._release(self._limiters[:number])
+                raise
 
     def release_on_behalf_of(self, borrower: object) -> None:
-        self._second.release_on_behalf_of(borrower)
-        self._first.release_on_behalf_of(borrower)
+        """Give back what is not lent."""
+        if not self._lent:
+            self._release(self._limiters)
+        self._borrower = None
+
+    def _release(self, limiters: tuple[trio.CapacityLimiter, ...]) -> None:
+        for limiter in reversed(limiters):
+            limiter.release_on_behalf_of(self._borrower)
+
+    def lend(self) -> None:
+        """Let others have the slots."""
+        if self._borrower is not None and not self._lent:
+            self._lent = True
+            self._release(self._limiters)
+
+    async def take_back(self) -> None:
+        """Wait for slots in place of those that are lent."""
+        if self._borrower is not None and self._lent:
+            await self.acquire_on_behalf_of(self._borrower)
+            self._lent = False

@@ -9,6 +9,7 @@ from typing import Any
 import trio
 
 from trio_mcp.layers.call import Call, Handler
+from trio_mcp.layers.concurrency import HeldSlots
 
 
 def function(entry: Any) -> Handler:
@@ -30,11 +31,15 @@ def function(entry: Any) -> Handler:
 
 
 def _run_in_thread(run: Any, parameter: str | None, slots: Any, call: Call) -> Awaitable[Any]:
-    arguments, threads = call.arguments, call.exchange.threads
+    arguments, limiter = call.arguments, call.exchange.threads
+    if slots is not None or parameter is not None:
+        threads = limiter or trio.to_thread.current_default_thread_limiter()
+        limiter = HeldSlots(threads) if slots is None else HeldSlots(slots.limiter, threads)
+        call.exchange.lends(limiter)
     if parameter is not None:
         arguments = {**arguments, parameter: call.make_context()}
     return trio.to_thread.run_sync(
         partial(run, **arguments),
         abandon_on_cancel=True,  # a thread cannot be stopped; its caller need not wait for it
-        limiter=threads if slots is None else slots.with_threads(threads),
+        limiter=limiter,
     )

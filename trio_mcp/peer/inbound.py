@@ -106,6 +106,8 @@ class InboundRequest:
     """Bytes that it counts for while it waits."""
 
     has_slots = False
+    lent = False
+    """Whether it has lent the slot that it shares with others."""
     waiting_in: Slots | None = None
     """Where it waits for a slot; `None` if it does not wait."""
     start: Callable[[InboundRequest], None] | None = None
@@ -184,11 +186,12 @@ class Slots:
         shared: Slots of which each call needs one as well, such as those of a whole app.
     """
 
-    __slots__ = ("_queue", "_shared", "free")
+    __slots__ = ("__weakref__", "_common", "_queue", "_shared", "free")
 
     def __init__(self, count: int, shared: Slots | None = None) -> None:
         self.free = count
         self._shared = shared
+        self._common: Slots = self if shared is None else shared._common
         self._queue: OrderedDict[InboundRequest, None] = OrderedDict()
 
     def take(self, request: InboundRequest) -> bool:
@@ -216,6 +219,8 @@ class Slots:
             del missing._queue[request]
         elif not request.has_slots:
             return
+        elif request.lent:
+            missing, request.lent = self._common, False
         request.has_slots = False
         while slots is not missing and slots is not None:
             slots.free += 1
@@ -223,8 +228,37 @@ class Slots:
                 slots._move_up()
             slots = slots._shared
 
+    def lend(self, request: InboundRequest) -> bool:
+        """Give back the slot that others could need, while a request waits for something.
+
+        That is the one that is shared by all. What it has of the others bounds how many of their
+        requests wait so.
+
+        Returns:
+            Whether it was waiting to get that slot back, and does so no more.
+        """
+        common = self._common
+        waits = request.waiting_in is common
+        if common is self or request.lent or not (waits or request.has_slots):
+            return False
+        request.lent = True
+        if waits:
+            del common._queue[request]
+            request.waiting_in = None
+        else:
+            common.free += 1
+            common._move_up()
+        return waits
+
+    def take_back(self, request: InboundRequest) -> bool:
+        """Take again what was lent, or queue for it. Returns whether it queues."""
+        if not request.lent:
+            return False
+        request.lent = False
+        return not self._common.take(request)
+
     def _move_up(self) -> None:
-        if self.free:
+        if self.free and self._queue:
             request, _ = self._queue.popitem(last=False)
             request.waiting_in = None
             self.take(request)  # it may have to queue for what is shared now
@@ -410,6 +444,24 @@ class Inbound:
         """Let others have the slots of a request that goes on: from now on it mostly waits."""
         self._slots.give_back(request)
 
+    def lend_slot(self, key: Hashable) -> InboundRequest | None:
+        """Let others have the slot that they could need, while a request waits for a person.
+
+        Returns:
+            The request that has lent it, for `take_slot_back`; `None` if it is closed.
+        """
+        request = self._open.get(key)
+        if request is not None and self._slots.lend(request):
+            self.leave_queue(request)
+        return request
+
+    def take_slot_back(self, request: InboundRequest) -> bool:
+        """Take the slot again that was lent. Returns whether the request has to wait for it."""
+        waits = self._open.get(request.key) is request and self._slots.take_back(request)
+        if waits:
+            self.waiting_bytes += max(request.size, _LEAST_BYTES)
+        return waits
+
     def close(self, request: InboundRequest) -> None:
         """Forget a request whose work has ended, and let the next ones have its slots."""
         del self._open[request.key]
@@ -427,7 +479,7 @@ class Inbound:
         """Forget the requests that wait for a slot: nothing runs them any more."""
         self.draining = True
         for request in self:
-            if request.waiting_in is not None:
+            if request.waiting_in is not None and request.scope is None:
                 self.close(request)
 
     def end_long_lived(self) -> None:

@@ -30,6 +30,8 @@ class DirectCall:
     revision: Revision = NEWEST
     params: Mapping[str, Json] = NO_EXTENSIONS
 
+    def lends(self, slots: Any) -> None: ...
+
     def context_of(self, call: Call) -> Context:
         return Context(tool=call.name, state=self.state_of(call.provider), opened=self.opened)
 

@@ -147,5 +147,5 @@ class BackgroundConversation(RequestConversation):
 
     async def _ask(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         name = self._names.name_of({"method": method, "params": params}, key)
-        with self._clock_stopped():
+        async with self._waiting_for_caller():
             return await self._listener.ask(name, method, params)

@@ -5,8 +5,8 @@ How it asks is for the two eras to say: `legacy_conversation`, `modern_conversat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from math import inf, isfinite
 from typing import Any, ClassVar, Final
 
@@ -209,20 +209,30 @@ class RequestConversation:
     async def _ask(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         raise NotImplementedError
 
-    @contextmanager
-    def _clock_stopped(self, timeout: float = inf) -> Iterator[None]:
-        """A person's time to think is not the handler's: its deadline waits for so many seconds."""
+    @asynccontextmanager
+    async def _waiting_for_caller(self, timeout: float = inf) -> AsyncIterator[None]:
+        """A person's time to think is not the handler's: its deadline waits for so many seconds.
+
+        Meanwhile others have its slots. At the end it waits for new ones.
+        """
         call, now = self._call, trio.current_time()
         if not self._asking:
             self._left = call.scope.deadline - now
         self._asking += 1
+        call.lend_slots()
         call.move_deadline(now + timeout + self._left)
         try:
             yield
         finally:
-            self._asking -= 1
-            if not self._asking:
-                call.move_deadline(trio.current_time() + self._left)
+            try:
+                if self._asking == 1:
+                    await call.take_slots_back()
+                    if self._asking > 1:  # since then
+                        call.lend_slots()
+            finally:
+                self._asking -= 1
+                if not self._asking:
+                    call.move_deadline(trio.current_time() + self._left)
 
     async def consume_state(self) -> None: ...
 

@@ -13,7 +13,9 @@ from trio_mcp.layers.answering import CANCELLED
 from trio_mcp.layers.call import Call
 from trio_mcp.layers.call import Handler as Chain
 from trio_mcp.layers.call_log import fields_of, log_call, logger
+from trio_mcp.layers.concurrency import HeldSlots
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
+from trio_mcp.peer.runner import wait_for_slots
 from trio_mcp.registry import Context
 from trio_mcp.registry.handlers import Handler
 from trio_mcp.registry.invalid import InvalidResult, invalid_result
@@ -39,6 +41,8 @@ class HandlerCall(InboundRequest):
     timeout: float = 0.0
     outcome = "cancelled"
     _binding: Json = None
+    _held: tuple[HeldSlots, ...] = ()
+    _lender: InboundRequest | None = None
 
     def __init__(
         self, context: RequestContext, entry: Handler, arguments: Any, name: str | None = None
@@ -138,6 +142,22 @@ class HandlerCall(InboundRequest):
 
     def state_of(self, provider: Any) -> Any:
         return self.context.server.state_of(provider)
+
+    def lends(self, slots: HeldSlots) -> None:
+        self._held = (*self._held, slots)
+
+    def lend_slots(self) -> None:
+        """Let others have the slots that they could need, until `take_slots_back`."""
+        self._lender = self.inbound.lend_slot(self.key)
+        for slots in self._held:
+            slots.lend()
+
+    async def take_slots_back(self) -> None:
+        """Wait for slots in place of those that were lent."""
+        if self._lender is not None and self.inbound.take_slot_back(self._lender):
+            await wait_for_slots(self._lender)
+        for slots in self._held:
+            await slots.take_back()
 
     @property
     def conversation(self) -> Any:

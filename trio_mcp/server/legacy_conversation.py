@@ -43,8 +43,9 @@ class LegacyConversation(RequestConversation):
         waiting = trio.CancelScope()
         self._waiting.add(waiting)
         try:
-            with self._clock_stopped(timeout), waiting:
-                return await self._call.channel.send_request(method, params, deadline)
+            async with self._waiting_for_caller(timeout):
+                with waiting:
+                    return await self._call.channel.send_request(method, params, deadline)
             raise McpError(INVALID_REQUEST, ENDED)
         except DeadlinePassed:
             message = f"The client did not answer {method} within {timeout:g} s"

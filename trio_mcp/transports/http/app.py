@@ -15,7 +15,6 @@ from attrs import define, field
 from trio_mcp.checks import option
 from trio_mcp.layers import spans
 from trio_mcp.loggers import logger_of
-from trio_mcp.peer.inbound import Slots
 from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
@@ -35,6 +34,7 @@ from trio_mcp.transports.http.request import Disconnected, HttpRequest, Methods,
 from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sessions import Sessions
+from trio_mcp.transports.http.shares import Shares
 from trio_mcp.transports.http.sharing.interface import Sharing
 from trio_mcp.transports.serving import OnStuck, Serving, serving, wait_for_stuck
 from trio_mcp.wire.conversion import to_wire
@@ -92,7 +92,7 @@ class HttpApp:
         """Make what all requests go through, and the pages."""
         self._catalogue = catalogue_of(self.registry)
         self._guard = Guard(self._policy, self._path)
-        self._slots = Slots(self._policy.max_concurrent)
+        self._shares = Shares(self._policy)
         self._runner = Runner(self._limits.cancel_timeout)
         self._pages: dict[str, Page] = {
             "/health": self._health,
@@ -132,12 +132,14 @@ class HttpApp:
             server = self._server = Server(self.registry, self._limits, here.opened, *watch)
             server.states = sharing.states or server.states
             await sharing.start(here.nursery)
-            slots, runner = self._slots, self._runner
-            sessions = Sessions(server, self._sessions, slots, runner, sharing)
-            mcp = McpEndpoint(server, sessions, self._guard, policy, slots, runner, sharing)
+            shares, runner = self._shares, self._runner
+            sessions = Sessions(server, self._sessions, shares, runner, sharing)
+            mcp = McpEndpoint(server, sessions, self._guard, policy, shares, runner, sharing)
             self._mcp, self._endpoints = mcp, {self._path: mcp.methods}
             if (path := self._sse_path) is not None:
-                self._sse = SseEndpoint(path, server, sessions, slots, policy, mcp.require, sharing)
+                self._sse = SseEndpoint(
+                    path, server, sessions, shares, policy, mcp.require, sharing
+                )
                 self._endpoints[path] = self._sse.methods
             metrics.count_sessions = sessions.__len__
             has_scopes = self._catalogue.scopes or self._catalogue.has_scopes
@@ -300,12 +302,16 @@ class HttpApp:
         if answer is None:
             allowed = ", ".join(methods)
             raise Refusal(405, f"This path is for {allowed}.", [(b"allow", allowed.encode())])
+        owner = http.owner
+        self._shares.enter(owner)
         try:
             await answer(http)
         except StoreError as error:
             logger.warning("%s", error)
             why = "The store of sessions cannot be reached; try again."
             raise Refusal(503, why, [(b"retry-after", b"1")]) from None
+        finally:
+            self._shares.leave(owner)
 
     async def _serve_page(self, http: HttpRequest) -> None:
         page = self._pages.get(http.path)

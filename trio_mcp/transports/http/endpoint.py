@@ -16,7 +16,7 @@ import trio
 from attrs import define, field
 
 from trio_mcp.peer.channel import ResponseOnly
-from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
+from trio_mcp.peer.inbound import Inbound, InboundRequest
 from trio_mcp.peer.runner import Runner
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, is_modern
 from trio_mcp.server.dispatcher import Dispatcher
@@ -49,6 +49,7 @@ from trio_mcp.transports.http.request import (
 )
 from trio_mcp.transports.http.session import HttpSession
 from trio_mcp.transports.http.sessions import SESSION, Sessions
+from trio_mcp.transports.http.shares import Shares
 from trio_mcp.transports.http.sharing.interface import EventStream, Sharing
 from trio_mcp.wire.answers import BatchAnswer, Reply, Result, reply_line
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
@@ -83,7 +84,7 @@ class McpEndpoint:
     _sessions: Sessions
     _guard: Guard
     _policy: HttpPolicy
-    _slots: Slots
+    _shares: Shares
     _runner: Runner
     _sharing: Sharing
     _alone: dict[Inbound, tuple[Sender, float]] = field(factory=dict, init=False)
@@ -214,7 +215,7 @@ class McpEndpoint:
 
     def _inbound_for(self, http: HttpRequest, session: Session) -> Inbound:
         """The requests of one POST that stands for itself, until it is taken out of `_alone`."""
-        inbound = Inbound(Dispatcher(self._server, session), self._slots)
+        inbound = Inbound(Dispatcher(self._server, session), self._shares.slots_of(http.owner))
         self._alone[inbound] = _sender_of(http), http.deadline
         if http.deadline < self._wakes:
             self._wakes = http.deadline

@@ -23,7 +23,6 @@ from attrs import define, field
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.background import background_task
 from trio_mcp.peer.connection import Connection
-from trio_mcp.peer.inbound import Slots
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
@@ -32,6 +31,7 @@ from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.posted import accepts, check_json, read_message
 from trio_mcp.transports.http.request import EVENTS, HttpRequest, Methods, Refusal
 from trio_mcp.transports.http.sessions import Sessions
+from trio_mcp.transports.http.shares import Shares
 from trio_mcp.transports.http.sharing.interface import Sharing, Take
 from trio_mcp.transports.stream import run_connection
 from trio_mcp.wire.framing import Frame
@@ -145,7 +145,7 @@ class SseEndpoint:
     _path: str
     _server: Server
     _sessions: Sessions
-    _slots: Slots
+    _shares: Shares
     _policy: HttpPolicy
     _require: Callable[[HttpRequest, Message], None]
     _sharing: Sharing
@@ -187,7 +187,7 @@ class SseEndpoint:
             stream,
             Dispatcher(self._server, session),
             self._server.limits,
-            shared_slots=self._slots,
+            shared_slots=self._shares.slots_of(http.owner),
             on_drain=no_more,
             on_stuck=lambda labels: stream.finish(),
         )

@@ -141,7 +141,13 @@ class HttpPolicy:
     """Addresses, and principals, whose rate is remembered, the last ones seen."""
 
     max_concurrent: int = field(default=1024, validator=_count)
-    """Calls that run at the same time for all clients together; further ones wait."""
+    """Calls that run at the same time for all clients together; further ones wait. A call that
+    waits for an answer of its client is none of these meanwhile."""
+
+    max_concurrent_each: int = field(default=768, validator=_count)
+    """Calls of one client that run, or wait for an answer of its, at the same time; further ones
+    wait. Of its requests, as many may be open, those of streams and subscriptions too; further
+    ones are refused (429). A client is a principal, or without tokens an address, as for `rate`."""
 
     keep_alive: float = field(default=15.0, validator=bound())
     """Seconds between the comments that keep a quiet stream open."""

@@ -11,13 +11,13 @@ from typing import ClassVar, Final
 import trio
 from attrs import define, field, frozen
 
-from trio_mcp.peer.inbound import Slots
 from trio_mcp.peer.runner import Runner
 from trio_mcp.server.server import Server
 from trio_mcp.transports.http.events import EventMemory, EventStore, MemoryEventStore
 from trio_mcp.transports.http.request import HttpRequest, Refusal, no_session
 from trio_mcp.transports.http.session import HttpSession
 from trio_mcp.transports.http.session_options import SessionOptions
+from trio_mcp.transports.http.shares import Shares
 from trio_mcp.transports.http.sharing.interface import SessionSharing, Sharing
 
 SESSION: Final = b"mcp-session-id"
@@ -38,7 +38,7 @@ class Sessions:
 
     _server: Server
     options: SessionOptions
-    _slots: Slots
+    _shares: Shares
     _runner: Runner
     _sharing: Sharing
     _joining: dict[str, trio.Event] = field(factory=dict, init=False)
@@ -82,8 +82,9 @@ class Sessions:
     async def _start(self, id: str, http: HttpRequest, sharing: SessionSharing) -> HttpSession:
         self._make_room(http.owner)
         store = self._store_for(http.owner)
+        slots = self._shares.slots_of(http.owner)
         session = HttpSession(
-            self._server, self.options, http, store, self._slots, self._runner, id, sharing
+            self._server, self.options, http, store, slots, self._runner, id, sharing
         )
         self._sessions[session.id] = session
         try:

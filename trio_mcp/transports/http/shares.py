@@ -1,0 +1,47 @@
+"""What each client has of what all have together, so that none keeps the others out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from typing import Final
+from weakref import WeakValueDictionary
+
+from trio_mcp.peer.inbound import Slots
+from trio_mcp.transports.http.policy import HttpPolicy
+from trio_mcp.transports.http.request import Refusal
+
+_RETRY: Final = [(b"retry-after", b"1")]
+
+
+class Shares:
+    """The slots for calls, and the open requests, of each client: a principal, or an address."""
+
+    def __init__(self, policy: HttpPolicy) -> None:
+        self._most = policy.max_concurrent_each
+        self._all = Slots(policy.max_concurrent)
+        self._slots: WeakValueDictionary[str, Slots] = WeakValueDictionary()
+        self.slots_of = lru_cache(maxsize=1024)(self._slots_of)
+        """Return the slots of a client, which are the same for as long as any is in use."""
+        self._open: Counter[str] = Counter()
+
+    def _slots_of(self, owner: str) -> Slots:
+        slots = self._slots.get(owner)
+        if slots is None:
+            slots = self._slots[owner] = Slots(self._most, self._all)
+        return slots
+
+    def enter(self, owner: str) -> None:
+        """Count a request of a client as open, until `leave`.
+
+        Raises:
+            Refusal: It has too many (429).
+        """
+        if self._open[owner] >= self._most:
+            raise Refusal(429, "Too many open requests; wait until some have ended.", _RETRY)
+        self._open[owner] += 1
+
+    def leave(self, owner: str) -> None:
+        self._open[owner] -= 1
+        if not self._open[owner]:
+            del self._open[owner]
