@@ -304,7 +304,7 @@ IN_THE_WAY: dict[str, tuple[World, dict[str, Any]]] = {
     "redirect is not from": (World(redirect={"iss": "https://other.test"}), {}),
     "redirect does not say": (World(redirect={"iss": None}), {}),
     "access_denied": (World(redirect={"error": "access_denied"}), {}),
-    "no longer with": (World(), {"issuer": "https://other.test"}),
+    "not from the issuer": (World(), {"issuer": "https://other.test"}),
     "needs the scopes": (World(needed={"GET": "write"}, extra={"scope": "read"}), {}),
     "is not followed": (World(on={METADATA: elsewhere}), {}),
     "1048576": (World(on={METADATA: endless}), {}),

@@ -25,6 +25,18 @@ EXAMPLE = re.compile(r"\[examples/(\w+\.py)\]\(\.\./examples/\1\)")
 every_guide = pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
 
 
+PROVIDERS = sorted((ROOT / "docs" / "guides" / "providers").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PROVIDERS, ids=lambda page: page.stem)
+def test_what_a_page_of_a_provider_shows_can_be_made(
+    page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, Any] = {"__name__": "page"}
+    run_page(page, names, tmp_path, capsys)
+    assert names["auth"].callback_url == "https://mcp.example.com/auth/callback"
+
+
 def examples_of(guide: Path) -> list[Path]:
     """The examples that a guide says it is about."""
     return [EXAMPLES / name for name in EXAMPLE.findall(guide.read_text())]

@@ -20,6 +20,7 @@ from trio_mcp import (
     ServerCard,
     SessionOptions,
 )
+from trio_mcp.auth import ResourceServer
 from trio_mcp.extending import ClientExtension
 from trio_mcp.middleware import McpRequest
 from trio_mcp.public import public_in
@@ -66,6 +67,7 @@ class ServeOptions(TypedDict, total=False):
     listeners: Sequence[trio.abc.Listener[trio.abc.Stream]] | None
     ssl_context: ssl.SSLContext | None
     policy: HttpPolicy | None
+    auth: ResourceServer | None
     sessions: SessionOptions | None
     limits: Limits | None
     http_limits: HttpLimits | None

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -50,11 +49,12 @@ from trio_mcp.auth.server.resource import OpenedAuth
 from trio_mcp.auth.urls import canonical
 from trio_mcp.background import background_nursery
 from trio_mcp.errors import AuthorizationError
+from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Conflict
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
 
-logger = logging.getLogger("trio_mcp.auth")
+logger = logger_of("trio_mcp.auth")
 
 LOGIN_TIME: Final = 600.0
 """Seconds for which a login may be under way."""
