@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +11,7 @@ import trio
 from attrs import Attribute, define, field
 
 from trio_mcp.checks import is_a, is_function
+from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import Around, McpCall, McpRequest, is_around
 from trio_mcp.store.shared import shared_store
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # few rates are in a store
     from trio_mcp.store.protocol import StoreLike
     from trio_mcp.store.rates import SharedBuckets
 
-logger = logging.getLogger("trio_mcp")
+logger = logger_of("trio_mcp")
 
 REFUSED = -32000
 

@@ -6,12 +6,12 @@ the keys that it knows: so all of them open what any of them has sealed.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Final
 
 import trio
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.registry.sealing import Sealer
 from trio_mcp.store.changes import ABSENT, Conflict, News, Put, Touch, key_part
 from trio_mcp.store.errors import StoreError
@@ -19,7 +19,7 @@ from trio_mcp.store.exact import dumps, loads
 from trio_mcp.store.watching import Watch
 from trio_mcp.transports.http.sharing.instance import Instance
 
-logger = logging.getLogger("trio_mcp.http")
+logger = logger_of("trio_mcp.http")
 
 _KEPT: Final = 30 * 86_400.0
 """Seconds for which the store keeps them without an instance."""
