@@ -20,6 +20,7 @@ from trio_mcp.client.client import Client
 from trio_mcp.client.connect import ClientConnection
 from trio_mcp.client.state import Disconnected
 from trio_mcp.compose.calls import OpenCalls
+from trio_mcp.compose.shares import who_makes_room
 from trio_mcp.errors import ClientError, ServerUnavailable
 from trio_mcp.loggers import logger_of
 from trio_mcp.wire.errors import McpError
@@ -36,6 +37,8 @@ class CallerConnection:
     """A connection for one caller, or for one after the other."""
 
     key: CallerKey
+    owner: str
+    """To whose share it counts."""
     calls: OpenCalls = Factory(OpenCalls)
     users: int = 0
     """Calls that use it, or are about to."""
@@ -87,36 +90,53 @@ class CallerConnections:
     open: dict[CallerConnection, None] = field(factory=dict, init=False)
     """Those that there are, the one that was begun first at the beginning."""
 
-    async def connection(self, key: CallerKey, *, alone: bool) -> CallerConnection:
-        """Return a caller's connection, which may still be opening. `alone`: shared with no call.
+    async def connection(self, key: CallerKey, owner: str, *, alone: bool) -> CallerConnection:
+        """Return a caller's connection, which may still be opening.
+
+        Where there are as many as there may be, an unused one is closed for it, or else the last
+        one of an owner who has more.
+
+        Args:
+            key: Whose it is.
+            owner: To whose share it counts.
+            alone: Whether to share it with no other call.
 
         Raises:
             ServerUnavailable: There are too many, and none has become free in time.
         """
         with trio.move_on_after(self._timeout):
             while True:
-                found = self._find(key, alone)
+                found = self._find(key, owner, alone)
                 if found is not None:
                     return found
                 await self._ended.park()
         why = ClientError(f"all {self._limit} connections for callers are in use")
         raise ServerUnavailable(self._name, why)
 
-    def _find(self, key: CallerKey, alone: bool) -> CallerConnection | None:
+    def _find(self, key: CallerKey, owner: str, alone: bool) -> CallerConnection | None:
         for connection in self.open:
             is_free = not (alone and connection.users)
             if connection.key == key and is_free and not connection.is_ending:
                 return connection
         if len(self.open) < self._limit:
-            connection = CallerConnection(key, idle_since=trio.current_time())
+            connection = CallerConnection(key, owner, idle_since=trio.current_time())
             self.open[connection] = None
             self._nursery.start_soon(self._hold, connection)
             return connection
-        unused = [connection for connection in self.open if not connection.users]
         # One at a time: it goes on being counted until it has really ended.
-        if unused and not any(connection.scope.cancel_called for connection in self.open):
-            min(unused, key=lambda connection: connection.idle_since).scope.cancel()
+        if not any(connection.scope.cancel_called for connection in self.open):
+            self._make_room(owner)
         return None
+
+    def _make_room(self, newcomer: str) -> None:
+        unused = [connection for connection in self.open if not connection.users]
+        if unused:
+            min(unused, key=lambda connection: connection.idle_since).scope.cancel()
+            return
+        largest = who_makes_room(newcomer, (connection.owner for connection in self.open))
+        if largest != newcomer:
+            theirs = [connection for connection in self.open if connection.owner == largest]
+            theirs[-1].scope.cancel()
 
     def note_free(self) -> None:
         """Wake the calls that wait for a free connection."""

@@ -17,6 +17,7 @@ import trio
 from attrs import Factory, define, field
 
 from trio_mcp.compose.relay import Relay
+from trio_mcp.compose.shares import owner_of, who_makes_room
 from trio_mcp.registry import Context
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json
@@ -41,6 +42,8 @@ class SuspendedCall:
 
     about: Json
     """What it is about, and whose it is."""
+    owner: str
+    """To whose share it counts."""
     relay: Relay
     scope: trio.CancelScope = Factory(trio.CancelScope)
     state: str | None = None
@@ -146,13 +149,23 @@ class SuspendedCalls:
         """Begin a call that may have to be suspended.
 
         Raises:
-            McpError: There are too many already.
+            McpError: There are too many already, and no other owner has more of them.
         """
-        if len(self._suspended) >= self._limit:
-            raise McpError(INTERNAL_ERROR, "Too many questions are open; try again later")
-        call = SuspendedCall(about, Relay(context, self._nursery))
+        owner = owner_of(context)
+        self._make_room(owner)
+        call = SuspendedCall(about, owner, Relay(context, self._nursery))
         self._nursery.start_soon(self._run, call, work)
         return call
+
+    def _make_room(self, newcomer: str) -> None:
+        """Give up a call of the owner who has the most, if there are too many for another one's."""
+        if len(self._suspended) < self._limit:
+            return
+        largest = who_makes_room(newcomer, (call.owner for call in self._suspended.values()))
+        if largest == newcomer:
+            raise McpError(INTERNAL_ERROR, "Too many questions are open; try again later")
+        state = next(state for state, call in self._suspended.items() if call.owner == largest)
+        self._suspended.pop(state).scope.cancel()
 
     async def _run(
         self, call: SuspendedCall, work: Callable[[SuspendedCall], Awaitable[dict[str, Json]]]
@@ -181,6 +194,11 @@ class SuspendedCalls:
         result = await call.next()
         if result.get("resultType") != "input_required":
             return result
+        try:
+            self._make_room(call.owner)
+        except McpError:
+            call.scope.cancel()
+            raise
         state = secrets.token_urlsafe(16)
         self._suspended[state] = call
         call.hold(state, trio.current_time() + self._timeout)

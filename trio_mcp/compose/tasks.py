@@ -7,7 +7,6 @@ to its id there, and which is good for that caller alone.
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -16,7 +15,9 @@ import trio
 from attrs import frozen
 
 from trio_mcp.client.extension import ClientExtension
+from trio_mcp.compose.shares import owner_of, who_makes_room
 from trio_mcp.loggers import logger_of
+from trio_mcp.registry import Context
 from trio_mcp.registry.extension import ExtensionMethod, ExtensionRequest, ExtensionSubscription
 from trio_mcp.server.extension import ExtensionServing, ServerExtension
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError, ToolError
@@ -54,7 +55,10 @@ class _Task:
     """A task of a server elsewhere."""
 
     id: str
-    owner: str | None
+    principal: str | None
+    """For whom alone it is good."""
+    owner: str
+    """To whose share it counts."""
     send: Send
 
 
@@ -62,7 +66,7 @@ class PassedTasks(ServerExtension):
     """Passes requests about tasks on to the servers that have them.
 
     Args:
-        limit: How many tasks are known at most; the oldest ones are forgotten first.
+        limit: How many tasks are known at most. Then the owner who has the most loses the oldest.
     """
 
     identifier = TASKS
@@ -70,19 +74,17 @@ class PassedTasks(ServerExtension):
 
     def __init__(self, limit: int = 10_000) -> None:
         self._limit = limit
-        self._tasks: OrderedDict[str, _Task] = OrderedDict()
-        self._followed: set[str] = set()
+        self._tasks: dict[str, _Task] = {}
+        self._followed: set[tuple[ExtensionServing, str]] = set()
 
-    def adopt(self, result: Mapping[str, Json], owner: str | None, send: Send) -> dict[str, Json]:
-        """Return a server's result with an id of ours for its task.
-
-        Returns:
-            The result for the caller.
-        """
+    def adopt(self, result: Mapping[str, Json], context: Context, send: Send) -> dict[str, Json]:
+        """Return a server's result for a caller, with an id of ours for its task."""
+        owner = owner_of(context)
+        if len(self._tasks) >= self._limit:
+            evicted = who_makes_room(owner, (task.owner for task in self._tasks.values()))
+            del self._tasks[next(id for id, task in self._tasks.items() if task.owner == evicted)]
         id = secrets.token_hex(16)
-        self._tasks[id] = _Task(str(result.get("taskId")), owner, send)
-        while len(self._tasks) > self._limit:
-            self._tasks.popitem(last=False)
+        self._tasks[id] = _Task(str(result.get("taskId")), context.principal, owner, send)
         return {**result, "taskId": id}
 
     # -- what it adds ---------------------------------------------------------------------
@@ -111,10 +113,10 @@ class PassedTasks(ServerExtension):
         result = await task.send(request.method, {**kept, "taskId": task.id})
         return {**result, "taskId": id} if "taskId" in result else result
 
-    def _find(self, id: Json, owner: str | None) -> _Task:
+    def _find(self, id: Json, principal: str | None) -> _Task:
         """Find a task of a caller's. The error is the same whether it exists or not."""
         task = self._tasks.get(id) if isinstance(id, str) else None
-        if task is None or task.owner != owner:
+        if task is None or task.principal != principal:
             why = "Task not found: it never was, is not yours, or has expired"
             raise McpError(INVALID_PARAMS, why)
         return task
@@ -125,13 +127,13 @@ class PassedTasks(ServerExtension):
         mine = [id for id in ids if self._is_of(id, request.principal)]
         serving: ExtensionServing = request.state
         for id in mine:
-            if id not in self._followed:
-                self._followed.add(id)
+            if (serving, id) not in self._followed:
+                self._followed.add((serving, id))
                 serving.nursery.start_soon(self._follow, serving, id)
         return mine
 
-    def _is_of(self, id: str, owner: str | None) -> bool:
-        return id in self._tasks and self._tasks[id].owner == owner
+    def _is_of(self, id: str, principal: str | None) -> bool:
+        return id in self._tasks and self._tasks[id].principal == principal
 
     async def _told(self, request: ExtensionRequest, id: str | None) -> dict[str, Json] | None:
         try:
@@ -141,10 +143,10 @@ class PassedTasks(ServerExtension):
             return None
 
     async def _follow(self, serving: ExtensionServing, id: str) -> None:
-        """Poll a task until it has ended, and report each change."""
+        """Poll a task until it has ended, or no client wants to know, and report each change."""
         last: Any = None
         try:
-            while id in self._tasks:
+            while id in self._tasks and serving.is_watched("taskIds", id):
                 task = self._tasks[id]
                 try:
                     now = await task.send("tasks/get", {"taskId": task.id})
@@ -161,7 +163,7 @@ class PassedTasks(ServerExtension):
         except McpError as error:
             logger.debug("A task is not followed any more: %s", error)
         finally:
-            self._followed.discard(id)
+            self._followed.discard((serving, id))
 
 
 def _pause(milliseconds: Json) -> float:

@@ -27,6 +27,7 @@ from trio_mcp.client.session import ClientRequest
 from trio_mcp.compose.callers import CallerConnection, CallerConnections, CallerKey
 from trio_mcp.compose.calls import Ask, OpenCall, OpenCalls, ProxiedHandlers
 from trio_mcp.compose.relay import Relay
+from trio_mcp.compose.shares import owner_of
 from trio_mcp.compose.supervised import SupervisedConnection
 from trio_mcp.compose.suspended import SuspendedCalls, about
 from trio_mcp.compose.tasks import PassedTasks
@@ -209,7 +210,7 @@ class Upstream:
         context = relay.context
         caller = context.connection_id
         key = (caller, context.principal, encode(declared))
-        connection = await self.callers.connection(key, alone=caller is None)
+        connection = await self.callers.connection(key, owner_of(context), alone=caller is None)
         try:
             with connection.used():
                 client = await self._opened(connection)
@@ -269,7 +270,7 @@ class Upstream:
             del calls.calls[call]
         await relay.drained()
         if self._tasks is not None and result.get("resultType") == "task":
-            result = self._tasks.adopt(result, context.principal, self._about_task)
+            result = self._tasks.adopt(result, context, self._about_task)
         return result
 
     async def _have_logged(self, client: Client, level: LoggingLevel | None) -> None:

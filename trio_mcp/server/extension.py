@@ -97,6 +97,10 @@ class ExtensionServing:
         """
         self._server.catalogue.changes.topic_changed(Topic(key, value))
 
+    def is_watched(self, key: str, value: str | None = None) -> bool:
+        """Whether a client of this server has asked for it, with the arguments of `changed`."""
+        return Topic(key, value) in self._server.catalogue.changes.watchers
+
 
 @public_in("trio_mcp.extending")
 class ServerExtension:
