@@ -156,7 +156,7 @@ def test_what_fails_is_told_in_one_line(
 
 def test_how_exceptions_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     for error, status, told in [
-        (Failure("no\x1b[31m luck\nat all"), 1, "trio-mcp: no [31m luck at all\n"),
+        (Failure("no\x1b[31m luck\nat all"), 1, "trio-mcp: no␛[31m luck at all\n"),
         (Usage("what?"), 2, "trio-mcp: what?\n"),
         (Interrupted(), INTERRUPTED, ""),
         (KeyboardInterrupt(), INTERRUPTED, ""),

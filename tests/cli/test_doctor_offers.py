@@ -72,5 +72,5 @@ def test_many_names_are_cut_short() -> None:
 
 
 def test_what_a_server_says_is_harmless_in_messages() -> None:
-    assert shorten(b"\x1b[31m\xff two\nlines") == "[31m\ufffd two lines"
+    assert shorten(b"\x1b[31m\xff two\nlines") == "␛[31m\ufffd two lines"
     assert shorten("x" * 200) == "x" * 100 + "…"

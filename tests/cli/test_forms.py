@@ -22,6 +22,8 @@ class Notes:
     def note(self, text: str, style: str = "") -> None:
         self.told.append(text)
 
+    quote = note
+
 
 @attrs.define
 class Person:

@@ -98,8 +98,8 @@ def run(words: Sequence[str]) -> int:
         status = command(*bound.args, **bound.kwargs)
         sys.stdout.flush()
     except CycloptsError as error:
-        told = _instead(error, words) or f"{one_line(str(error))} (--help tells more)"
-        print(f"trio-mcp: {told}", file=sys.stderr)
+        told = _instead(error, words) or f"{error} (--help tells more)"
+        print(f"trio-mcp: {one_line(told)}", file=sys.stderr)
         return USAGE
     except (Exception, KeyboardInterrupt) as error:
         return report(error)

@@ -15,6 +15,7 @@ from trio_mcp.cli.forms import ask_for_all, describe
 from trio_mcp.cli.prompter import NoAnswer, Prompter
 from trio_mcp.cli.schemas import field_of
 from trio_mcp.client.handlers import Handlers
+from trio_mcp.loggers import harmless
 from trio_mcp.wire.jsonrpc import Json
 
 Params = dict[str, Json]
@@ -39,7 +40,7 @@ async def _in_turn(
         prompter.screen.note("The server has a question; press Enter to see it.", "yellow")
     async with prompter.turn:
         with prompter.paused():
-            prompter.screen.note(f"The server asks: {params.get('message')}", "bold")
+            prompter.screen.quote(str(params.get("message")), "bold", about="The server asks: ")
             try:
                 return await answer(prompter, params)
             except NoAnswer:
@@ -62,8 +63,15 @@ async def fill_in(prompter: Prompter, params: Params) -> Params:
 
 
 async def _visit(prompter: Prompter, params: Params) -> Params:
-    url, note = str(params.get("url")), prompter.screen.note
-    note(f"It wants you to visit a page of {urlsplit(url).hostname}:")
+    url, note = harmless(str(params.get("url"))), prompter.screen.note
+    try:
+        host = urlsplit(url.replace("\\", "/")).hostname  # as browsers read it
+    except ValueError:
+        host = None
+    if host is None:
+        note("It wants you to visit a page without a proper address, which is declined.")
+        return {"action": "decline"}
+    note(f"It wants you to visit a page of {host}:")
     note(url, "cyan")
     note("If you agree, open it in your browser, and accept.")
     return {"action": await _choice(prompter, _ACTIONS)}

@@ -14,9 +14,11 @@ import traceback
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final
 
 from trio_mcp.extras import advice
+from trio_mcp.loggers import harmless
 from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.errors import MISSING_CLIENT_CAPABILITY, McpError
 
@@ -75,7 +77,8 @@ def report(error: BaseException) -> int:
         _forget_stdout()
         return FAILED
     if os.environ.get(_DEBUG):
-        traceback.print_exception(error)
+        shown = "".join(traceback.format_exception(error))
+        sys.stderr.write(indent(harmless(shown, lines=True), "  "))
     print(f"{_OURS}{one_line(explain(cause))}", file=sys.stderr)
     return cause.status if isinstance(cause, Failure) else FAILED
 
@@ -111,8 +114,7 @@ def cause_of(error: BaseException) -> BaseException:
 
 
 def one_line(text: str, limit: int = _MAX_CHARACTERS) -> str:
-    begun = text[: 10 * limit]
-    line = " ".join("".join(char if char.isprintable() else " " for char in begun).split())
+    line = harmless(" ".join(text[: 10 * limit].split()))
     return line if len(line) <= limit else f"{line[:limit]}…"
 
 

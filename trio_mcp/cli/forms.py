@@ -60,7 +60,7 @@ async def ask_for_all(prompter: Prompter, whole: Field, *, within: str = "") -> 
 def describe(prompter: Prompter, field: Field) -> None:
     for key in ("title", "description"):
         if isinstance(field.own.get(key), str):
-            prompter.screen.note(field.own[key])
+            prompter.screen.quote(field.own[key])
 
 
 def _check(name: str, field: Field, *, required: bool) -> Callable[[Json], str | None]:

@@ -38,7 +38,8 @@ class Prompt:
     """Reads lines that a person types."""
 
     def __init__(self, history: History | None = None, completer: Completer | None = None) -> None:
-        self._session: PromptSession[str] = _session(history, completer)
+        self._session: PromptSession[str] = _session(history)
+        self._completer = completer
         self._given_up = False
 
     async def read(self, label: str, *, default: str = "", choices: Sequence[str] = ()) -> str:
@@ -60,15 +61,17 @@ class Prompt:
             return answer
 
     def _read(self, label: str, default: str, choices: Sequence[str]) -> str | Exception:
-        options: dict[str, Any] = {}
-        if choices:
-            from prompt_toolkit.completion import WordCompleter
+        from prompt_toolkit.completion import DummyCompleter, WordCompleter
 
-            options["completer"] = WordCompleter(list(choices), ignore_case=True)
+        # Without one, that of the line before would go on.
+        options: dict[str, Any] = {"completer": self._completer or DummyCompleter()}
+        if choices:
+            shown = {choice: harmless(choice) for choice in choices}
+            options["completer"] = WordCompleter([*shown], ignore_case=True, display_dict=shown)
+        if harmless(default) == default:  # or else it is no text that a person could type
+            options["default"] = default
         try:
-            return self._session.prompt(
-                harmless(label), default=default, pre_run=self._leave_if_given_up, **options
-            )
+            return self._session.prompt(harmless(label), pre_run=self._leave_if_given_up, **options)
         except EOFError:
             return NoAnswer()
         except KeyboardInterrupt:
@@ -86,14 +89,13 @@ class Prompt:
             app.exit(exception=EOFError)
 
 
-def _session(history: History | None, completer: Completer | None) -> PromptSession[str]:
+def _session(history: History | None) -> PromptSession[str]:
     require("prompt_toolkit", "asking on a terminal")
     from prompt_toolkit import PromptSession
     from prompt_toolkit.output import create_output
 
     return PromptSession(
         history=history,
-        completer=completer,
         complete_while_typing=False,
         output=create_output(stdout=sys.stderr),
     )

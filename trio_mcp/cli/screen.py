@@ -142,10 +142,14 @@ class Screen:
         else:
             self.out.print(table)
 
+    def quote(self, text: str, style: str = "dim", *, about: str = "") -> None:
+        """Write what a server says to stderr, in lines that no one takes for ours."""
+        self.note(f"{harmless(about)}{text.strip()}".replace("\n", "\n  "), style)
+
     def log(self, level: str, data: Json, logger: str | None) -> None:
         said = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
         where = f" {logger}" if logger else ""
-        self.note(f"{level}{where}: {said}", _LEVEL_STYLES.get(level, ""))
+        self.quote(said, _LEVEL_STYLES.get(level, ""), about=f"{level}{where}: ")
 
 
 def _write(console: Console, text: str, styled: Callable[[str], RenderableType]) -> None:

@@ -61,7 +61,7 @@ class Session:
         await trio.sleep(_LAG)
         said = new_part(self.client.stderr(), self._stderr)
         if not self.verbose and _TRACEBACK.search(said):
-            self.screen.note(said.rstrip())
+            self.screen.quote(said)
 
     @contextmanager
     def blaming_new_stderr(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from textwrap import indent
 from typing import Final
 
 from rich.table import Table
@@ -84,7 +85,7 @@ def _show(screen: Screen, report: Report) -> None:
         _show_finding(screen, finding, report.only_in(finding))
     if report.stderr:
         screen.heading("The end of its stderr:")
-        screen.text(report.stderr, "dim")
+        screen.text(indent(harmless(report.stderr, lines=True), "  "), "dim")
     found = [counted(number, kind) for kind in _SIGNS if (number := report.count(kind))]
     screen.heading(", ".join(found) or "Nothing is wrong with it.")
 

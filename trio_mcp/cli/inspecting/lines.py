@@ -13,6 +13,7 @@ from platformdirs import user_state_path
 
 from trio_mcp.cli.prompter import CtrlC, NoAnswer, Prompt
 from trio_mcp.cli.screen import Screen
+from trio_mcp.loggers import harmless
 from trio_mcp.threads import in_thread
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def _completer(suggest: Suggest) -> Completer:
             words = document.text_before_cursor.split(" ")
             last = words[-1]
             for word in trio.from_thread.run(suggest, words):  # a thread of Trio's reads the line
-                if word.startswith(last):
+                # What is not harmless is no text that a person could type.
+                if word.startswith(last) and harmless(word) == word:
                     key, sign, value = word.partition("=")
                     written = f"{key}{sign}{shlex.quote(value)}" if value else word
                     yield Completion(written, start_position=-len(last), display=word)

@@ -32,6 +32,7 @@ from trio_mcp.cli.session import Session, connected
 from trio_mcp.cli.target import Target
 from trio_mcp.client.state import Disconnected
 from trio_mcp.errors import ClientError, NotConnected
+from trio_mcp.loggers import harmless
 from trio_mcp.registry.changes import KINDS, Change, ListChanged
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.offers import Completion
@@ -165,9 +166,9 @@ class Inspection:
         client = self.session.client
         info = client.server_info
         who = f"{info.name} {info.version}" if info is not None else "a server without a name"
-        self.screen.note(f"Connected to {who}, which speaks {client.revision}.", "bold")
+        self.screen.note(f"Connected to {harmless(who)}, which speaks {client.revision}.", "bold")
         if client.instructions and not self.names:
-            self.screen.note(client.instructions)
+            self.screen.quote(client.instructions)
         found = {
             "tool": [*client.tools],
             "resource": await names(self.session, "resources/list", "resources", "uri"),
@@ -260,7 +261,7 @@ class Inspection:
                 task_status.started()
                 try:
                     async for change in changes:
-                        self.screen.note(f"Changed: {_in_words(change)}", "yellow")
+                        self.screen.note(f"Changed: {harmless(_in_words(change))}", "yellow")
                         if change == ListChanged("tools"):
                             await self.session.client.refresh_tools()
                 except (ClientError, McpError) as error:
