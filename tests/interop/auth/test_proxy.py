@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import trio
 from tests.interop.auth.person import Person
 from tests.interop.auth.support import (
     FETCHING,
+    HERE,
     SECRET,
     TIME_LIMIT,
     beside,
@@ -26,6 +28,7 @@ from tests.interop.auth.support import (
 from tests.interop.auth.support import registry as vault
 from tests.interop.auth.test_fastmcp import report_of
 from tests.interop.auth.test_python_sdk import Storage, both_eras, log_in, said_by, their_client
+from tests.store.redis_server import free_port, redis_server
 from tests.support.processes import ENVIRONMENT, python, run
 from trio_mcp import HttpPolicy, serve_http
 from trio_mcp.auth import Identity, OAuth, oidc
@@ -38,11 +41,8 @@ pytestmark = [
 ]
 
 
-@asynccontextmanager
-async def proxied(npm: Path, **options: Any) -> AsyncIterator[str]:
-    """Serve what is protected by a proxy in front of the provider. Yields the URL."""
-    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    port = listeners[0].socket.getsockname()[1]
+def provider_for(npm: Path, port: int) -> AbstractAsyncContextManager[str]:
+    """Run a provider that knows our server on a port. Yields its issuer."""
     client = {
         "client_id": "our-server",
         "client_secret": SECRET,
@@ -51,13 +51,18 @@ async def proxied(npm: Path, **options: Any) -> AsyncIterator[str]:
         "response_types": ["code"],
         "redirect_uris": [f"http://127.0.0.1:{port}/auth/callback"],
     }
-    failure: BaseException | None = None
     methods = ["none", "client_secret_basic", "client_secret_post"]
+    return oidc_provider(npm, clients=[client], methods=methods)
+
+
+@asynccontextmanager
+async def proxied(npm: Path, **options: Any) -> AsyncIterator[str]:
+    """Serve what is protected by a proxy in front of the provider. Yields the URL."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listeners[0].socket.getsockname()[1]
+    failure: BaseException | None = None
     with trio.fail_after(TIME_LIMIT):
-        async with (
-            oidc_provider(npm, clients=[client], methods=methods) as issuer,
-            trio.open_nursery() as nursery,
-        ):
+        async with provider_for(npm, port) as issuer, trio.open_nursery() as nursery:
             url = f"http://127.0.0.1:{port}/mcp"
             auth = oidc(
                 issuer,
@@ -164,3 +169,75 @@ async def test_a_person_logs_in_with_chromium(npm: Path) -> None:
         assert (await whoami(client))["subject"] == "alice"
     (page,) = pages
     assert "You can close this page" in page
+
+
+class Restarted:
+    """A server that is killed, and started again on the same port."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.starts = 0
+        self._command = python(HERE / "proxied_server.py", *arguments)
+        self._process: trio.Process | None = None
+
+    async def start(self) -> None:
+        """Start it, after it was killed if it runs."""
+        await self.kill()
+        self.starts += 1
+        pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = await trio.lowlevel.open_process(
+            self._command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, **pipes
+        )
+        self._process, said = process, b""
+        assert process.stderr is not None
+        while b"listening!" not in said:
+            piece = await process.stderr.receive_some()
+            assert piece, said.decode()
+            said += piece
+
+    async def kill(self) -> None:
+        """Kill it, as nothing else would."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with trio.CancelScope(shield=True):
+            process.kill()
+            await process.wait()
+            for stream in (process.stdin, process.stderr):
+                assert stream is not None
+                await stream.aclose()
+
+
+class Interrupted(Person):
+    """A person who has something happen before the answer to each page."""
+
+    def __init__(self, happens: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self._happens = happens
+
+    async def _answer(self, browser: Any, page: Any) -> Any:
+        await self._happens()
+        return await super()._answer(browser, page)
+
+
+@pytest.mark.parametrize(
+    "kind", ["sqlite", pytest.param("redis", marks=pytest.mark.needs("redis-server"))]
+)
+@pytest.mark.requirement("P2", "M4")
+async def test_a_login_goes_on_although_the_server_is_killed_after_each_page(
+    npm: Path, tmp_path: Path, kind: str
+) -> None:
+    port = free_port()
+    url, store = f"http://127.0.0.1:{port}/mcp", f"sqlite:///{tmp_path / 'logins.db'}"
+    async with provider_for(npm, port) as issuer:
+        with redis_server(tmp_path) if kind == "redis" else nullcontext() as redis:
+            server = Restarted(str(port), issuer, SECRET, store if redis is None else redis.url)
+            try:
+                await server.start()
+                auth = OAuth(open_browser=Interrupted(server.start), fetching=FETCHING)
+                async with connected(url, auth, connect_timeout=60) as client:
+                    assert (await whoami(client))["subject"] == "alice"
+                    await server.start()
+                    assert (await whoami(client))["subject"] == "alice"
+            finally:
+                await server.kill()
+    assert server.starts >= 4
