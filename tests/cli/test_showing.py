@@ -1,6 +1,7 @@
 """What people see of results, and of errors: on a terminal and elsewhere."""
 
 import io
+import logging
 import re
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from trio_mcp import errors
 from trio_mcp.cli.content import show_contents, show_result
 from trio_mcp.cli.failures import Failure, explain, place_of, report
+from trio_mcp.cli.logs import JsonFormatter, TextFormatter
 from trio_mcp.cli.screen import Screen
 from trio_mcp.wire.errors import McpError, ResourceNotFound
 
@@ -159,6 +161,29 @@ def test_tables_and_json(screen: Screen, capsys: pytest.CaptureFixture[str]) -> 
     out = plain(shown)
     assert ("first second ␛[31m" in out) == (not screen.is_terminal)
     assert '"a": "\\u001b"' in out
+
+
+@pytest.mark.requirement("B11")
+def test_words_of_a_server_look_like_no_line_of_ours(
+    screen: Screen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen.log("info", "done\ntrio-mcp: all is lost\x9b2J", "its\nlogger")
+    lines = plain(capsys.readouterr().err).splitlines()
+    assert lines == ["info its␊logger: done", "  trio-mcp: all is lost\ufffd2J"]
+
+
+@pytest.mark.requirement("B11")
+def test_no_log_obeys_what_it_quotes() -> None:
+    try:
+        raise ValueError("no\n2026-01-01 ERROR trio_mcp: all is lost\x9b2J")
+    except ValueError:
+        record = logging.LogRecord("a", 40, "a.py", 1, "It failed", None, sys.exc_info())
+    record.tool = "x\n\x1b[2J\x9b2J"
+    for formatter in (TextFormatter(), JsonFormatter()):
+        lines = formatter.format(record).splitlines()
+        assert "\x9b" not in "".join(lines)
+        assert "\x1b" not in "".join(lines)
+        assert [line for line in lines if line.startswith("2026")] == []
 
 
 @pytest.mark.parametrize(("length", "is_styled"), [(10, True), (20_001, False)])

@@ -30,7 +30,7 @@ class JsonFormatter(logging.Formatter):
         entry |= {key: getattr(record, key) for key in _FIELDS if hasattr(record, key)}
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(entry, default=str).decode()
+        return harmless(orjson.dumps(entry, default=str).decode())
 
 
 class TextFormatter(logging.Formatter):

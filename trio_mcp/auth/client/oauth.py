@@ -22,6 +22,7 @@ from trio_mcp.auth.client.token_endpoint import Form, redacted
 from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
 from trio_mcp.auth.urls import origin
 from trio_mcp.errors import AuthorizationError, LoginRequired
+from trio_mcp.loggers import harmless
 from trio_mcp.public import public_in
 from trio_mcp.threads import in_thread
 
@@ -33,7 +34,7 @@ async def open_in_browser(url: str) -> None:
     """Open a page in the person's browser, or print its URL on stderr if there is none."""
     opened = await in_thread(webbrowser.open, url)
     if not opened:
-        print(f"To log in, open this page:\n\n    {url}\n", file=sys.stderr, flush=True)
+        print(f"To log in, open this page:\n\n    {harmless(url)}\n", file=sys.stderr, flush=True)
 
 
 def _is_document(_: object, __: Attribute[Any], url: str | None) -> None:
