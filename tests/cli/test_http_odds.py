@@ -91,7 +91,7 @@ async def test_answers_in_streams_and_sessions() -> None:
         odd = await probe.send_request("odd")
         assert odd is not None
         assert odd.result is None
-        assert probe.noise == [Noise(b"no JSON"), Noise(b"[1]")]
+        assert probe.stray == [Noise(b"no JSON"), Noise(b"[1]")]
         report = Report(url)
         check_unexpected(report, probe)
         (finding,) = report.findings

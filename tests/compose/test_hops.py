@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from tests.compose.support import named, remote_to
-from trio_mcp import Context, McpError, Registry, Remote, connect
+from trio_mcp import Context, McpError, Registry, Remote, ResourceUpdated, connect
 from trio_mcp.middleware import McpRequest
 
 pytestmark = pytest.mark.requirement("L4")
@@ -94,3 +95,34 @@ async def test_each_server_counts_that_it_has_passed_a_call_on(era: Any, reports
         for many in (15, 16, 10**30):
             with pytest.raises(McpError, match="mounted in each other"):
                 await client.call_tool("hops", meta={"trio-mcp/hops": many}, **options)
+
+
+@both_eras
+async def test_a_change_goes_to_each_client_once(era: Any) -> None:
+    ours, theirs = Registry("ours"), Registry("theirs")
+    ours.add_resource("x:one", nothing)
+    to_ours, to_theirs = Remote(ours, era=era, wait=0), Remote(theirs, era=era, wait=0)
+    ours.mount(to_theirs)
+    theirs.mount(to_ours)
+    with trio.fail_after(60):
+        async with to_ours.running(), to_theirs.running():
+            async with connect(ours) as first, connect(theirs) as second:
+                while "x:one" not in theirs.resources:
+                    await trio.sleep(0.01)
+                watched = ["x:one"]
+                async with (
+                    first.subscribe(resources=watched) as one,
+                    second.subscribe(resources=watched) as two,
+                ):
+                    ours.notify_resource_updated("x:one")
+                    for changes in (one, two):
+                        assert await anext(changes) == ResourceUpdated("x:one")
+                    await wait_all_tasks_blocked(0.01)  # else it goes round for ever
+                    for changes in (one, two):
+                        with trio.move_on_after(0.01) as scope:
+                            await anext(changes)
+                        assert scope.cancelled_caught
+
+
+def nothing() -> str:
+    return ""

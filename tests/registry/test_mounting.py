@@ -634,7 +634,7 @@ async def test_a_tool_still_finds_its_page() -> None:
     registry = Registry("house", extensions=[Apps()])
     registry.mount(part, "p")
     meta = registry.tools["p_nothing"].description.meta or {}
-    assert catalogue_of(registry).has_resource(meta["ui"]["resourceUri"])
+    assert catalogue_of(registry).find_resource(meta["ui"]["resourceUri"])
 
 
 # -- quantities ---------------------------------------------------------------------------------

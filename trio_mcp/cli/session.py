@@ -154,8 +154,8 @@ class _Brief(logging.Formatter):
     """Formats a message as one line, without traceback, but with a server's stray output."""
 
     def format(self, record: logging.LogRecord) -> str:
-        noise: bytes | None = getattr(record, "stray_output", None)
-        told = "" if noise is None else f": {noise.decode('utf-8', 'replace')}"
+        stray: bytes | None = getattr(record, "stray_output", None)
+        told = "" if stray is None else f": {stray.decode('utf-8', 'replace')}"
         return f"trio-mcp: {one_line(record.getMessage() + told)}"
 
 

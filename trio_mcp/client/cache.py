@@ -67,7 +67,7 @@ class ResponseCache:
         self.changes = 0
         """How often there was news: what was asked for before may be out of date."""
         self._kept: KeptValues[_Key, _Kept] = KeptValues(max_bytes)
-        self._news: dict[Change, int] = {}
+        self._changed_at: dict[Change, int] = {}
         self._news_size = 0
 
     def find(self, key: _Key) -> dict[str, Json] | None:
@@ -76,8 +76,10 @@ class ResponseCache:
         if kept is None:
             return None
         if kept.looked < self.changes:
-            news = [change for change, number in self._news.items() if number > kept.looked]
-            if any(map(kept.is_changed_by, news)):
+            changed = [
+                change for change, number in self._changed_at.items() if number > kept.looked
+            ]
+            if any(map(kept.is_changed_by, changed)):
                 self._kept.drop(key)
                 return None
             kept.looked = self.changes
@@ -96,12 +98,12 @@ class ResponseCache:
         each of thousands of changes, which come in one piece, would hold up the event loop.
         """
         self.changes += 1
-        if change not in self._news:
+        if change not in self._changed_at:
             self._news_size += _PER_CHANGE + len(getattr(change, "uri", ""))
-        self._news[change] = self.changes
+        self._changed_at[change] = self.changes
         if self._news_size > _MOST_NEWS:
             self._kept.clear()
-            self._news.clear()
+            self._changed_at.clear()
             self._news_size = 0
 
     def leave(self, owner: object) -> None:

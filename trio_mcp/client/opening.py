@@ -294,8 +294,8 @@ async def _connected(
 def _what_took_so_long(session: ClientSession) -> str:
     if not session.inbound.lines.stray:
         return "connecting"
-    noise = f"{session.inbound.lines.stray[0]!r:.80}"
-    return f"connecting (the server wrote lines that are no messages, such as {noise})"
+    stray = f"{session.inbound.lines.stray[0]!r:.80}"
+    return f"connecting (the server wrote lines that are no messages, such as {stray})"
 
 
 async def _how_it_ended(stream: trio.abc.Stream, connection: Connection) -> Ending:

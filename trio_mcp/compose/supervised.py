@@ -89,7 +89,7 @@ class SupervisedConnection:
     _attend: Callable[[Client], Awaitable[object]] = field(kw_only=True)
     _client: Client | None = field(default=None, init=False)
     # Those who wait for a client, and who looks whether the server is there.
-    _news: ParkingLot = field(factory=ParkingLot, init=False)
+    _changed: ParkingLot = field(factory=ParkingLot, init=False)
     _suspected: ParkingLot = field(factory=ParkingLot, init=False)
     state: ClientState = field(factory=Connecting, init=False)
     """How it stands."""
@@ -141,7 +141,7 @@ class SupervisedConnection:
         self.state = state
         if not isinstance(state, Connecting):
             self.settled.set()
-        self._news.unpark_all()
+        self._changed.unpark_all()
         try:
             self._on_state(state)
         except Exception:  # a callback's mistake must not end the connection, nor all beside it
@@ -165,7 +165,7 @@ class SupervisedConnection:
         if self._client is None:
             with trio.move_on_after(self.timeout):
                 while self._client is None:
-                    await self._news.park()
+                    await self._changed.park()
         if self._client is None:
             error = self.state.error if isinstance(self.state, Disconnected) else None
             raise ServerUnavailable(self.name, error)

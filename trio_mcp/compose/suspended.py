@@ -50,7 +50,7 @@ class SuspendedCall:
     """What resumes it, while it is suspended."""
     _questions: dict[str, _Question] = field(factory=dict)
     _asked: int = 0
-    _news: trio.lowlevel.ParkingLot = Factory(trio.lowlevel.ParkingLot)
+    _changed: trio.lowlevel.ParkingLot = Factory(trio.lowlevel.ParkingLot)
     _resumed: trio.lowlevel.ParkingLot = Factory(trio.lowlevel.ParkingLot)
     _result: dict[str, Json] | None = None
     _error: Exception | None = None
@@ -65,7 +65,7 @@ class SuspendedCall:
                 self._error = error
             finally:
                 self._is_over = True
-                self._news.unpark_all()
+                self._changed.unpark_all()
             while self.state is not None:
                 await self._resumed.park()
 
@@ -91,7 +91,7 @@ class SuspendedCall:
         self._asked += 1
         key = f"question-{self._asked}"
         question = self._questions[key] = _Question(method, params)
-        self._news.unpark_all()
+        self._changed.unpark_all()
         try:
             await question.done.wait()
         finally:
@@ -109,7 +109,7 @@ class SuspendedCall:
         """
         try:
             while not (self._is_over or self._questions):
-                await self._news.park()
+                await self._changed.park()
             for _ in range(_OTHERS if self._questions else 0):
                 await trio.lowlevel.checkpoint()
         except BaseException:

@@ -109,9 +109,9 @@ class McpTester:
         async with self._reachable(server, over) as target:
             async with _connection(target, settings) as client:
                 yield client
-                noise = b"\n".join(client.stray_output)
-            if noise and not allow_noise:
-                script.problems.append(f"the server wrote to stdout what is no message: {noise!r}")
+                stray = b"\n".join(client.stray_output)
+            if stray and not allow_noise:
+                script.problems.append(f"the server wrote to stdout what is no message: {stray!r}")
             script.check()
 
     @asynccontextmanager

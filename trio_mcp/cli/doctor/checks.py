@@ -176,20 +176,20 @@ async def check_modern(report: Report, probe: Probe, *, timeout: float) -> bool:
 
 
 def check_unexpected(report: Report, probe: Probe) -> None:
-    spread = _spread_message([noise.line for noise in probe.noise if noise.fault is None])
+    spread = _spread_message([stray.line for stray in probe.stray if stray.fault is None])
     if spread is not None and not report.has("bad-message", "several lines"):
         report.add("bad-message", f"it writes one message in several lines: {shown(spread)}")
-    plain = [noise for noise in probe.noise if noise.fault is None and spread is None]
+    plain = [stray for stray in probe.stray if stray.fault is None and spread is None]
     kind = "stdout-noise" if probe.on_lines else "bad-message"
     if plain and not report.has(kind, "is no message"):  # it is another line at each start
         more = f" (and {len(plain) - 1} more)" if len(plain) > 1 else ""
         first = repr(shorten(plain[0].line))
         does = "writes" if probe.on_lines else "answers"
         report.add(kind, f"what it {does} is no message: {first}{more}")
-    for noise in probe.noise:
-        if noise.fault is not None and not report.has("bad-message", noise.fault):
-            what = f"what it writes is no proper message, as {noise.fault}"
-            report.add("bad-message", f"{what}: {shorten(noise.line)!r}")
+    for stray in probe.stray:
+        if stray.fault is not None and not report.has("bad-message", stray.fault):
+            what = f"what it writes is no proper message, as {stray.fault}"
+            report.add("bad-message", f"{what}: {shorten(stray.line)!r}")
     for code, does, ids in (
         ("stray-answer", "it answers what was not asked", probe.stray_answers),
         ("repeated-answer", "it answers more than once", probe.repeated_answers),

@@ -94,7 +94,7 @@ class Probe(ABC):
     def __init__(self, era: Era, timeouts: Timeouts) -> None:
         self.era: Final = era
         self.timeouts: Final = timeouts
-        self.noise: Final[list[Noise]] = []
+        self.stray: Final[list[Noise]] = []
         self.requests_received: Final[deque[str]] = deque(maxlen=_MAX_REQUESTS)
         """The methods of the last ones."""
         self.stuck = False

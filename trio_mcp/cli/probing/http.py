@@ -117,11 +117,11 @@ class HttpProbe(Probe):
             return {}
         if reply.media_type != _EVENTS:
             body = await reply.read_all(_MAX_BYTES)
-            return self._parsed(body, noise=reply.is_success and bool(body)) or {}
+            return self._parsed(body, stray=reply.is_success and bool(body)) or {}
         parser = EventParser(_MAX_BYTES)
         while piece := await reply.read_some():
             for event in parser.feed(piece):
-                message = self._parsed(event.data, noise=bool(event.data)) or {}
+                message = self._parsed(event.data, stray=bool(event.data)) or {}
                 if "method" in message and "id" in message:
                     self.requests_received.append(str(message["method"])[:_MAX_NAME])
                 elif "method" not in message and (message.get("id") == id or "error" in message):
@@ -129,10 +129,10 @@ class HttpProbe(Probe):
                     return message
         return {}
 
-    def _parsed(self, data: bytes, *, noise: bool) -> dict[str, Json] | None:
+    def _parsed(self, data: bytes, *, stray: bool) -> dict[str, Json] | None:
         message, found = read_message(data)
-        if noise and found is not None:
-            self.noise.append(found)
+        if stray and found is not None:
+            self.stray.append(found)
         return message
 
 

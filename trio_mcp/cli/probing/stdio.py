@@ -128,9 +128,9 @@ class StdioProbe(Probe):
     def _take(self, line: bytes) -> None:
         if not line.strip():
             return
-        message, noise = read_message(line)
-        if noise is not None and len(self.noise) < _MAX_KEPT:
-            self.noise.append(noise)
+        message, stray = read_message(line)
+        if stray is not None and len(self.stray) < _MAX_KEPT:
+            self.stray.append(stray)
         if message is None:
             return
         if "method" not in message:

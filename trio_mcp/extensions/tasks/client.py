@@ -222,8 +222,8 @@ class TasksClient(ClientExtension):
                     answers = await ask(fresh)
                     params: dict[str, Any] = {"taskId": task.id, "inputResponses": answers}
                     await client.request(UPDATE.name, params)
-                news = None if fresh else await listener.wait(task.poll_interval)
-                task = news or await self.get(task.id)
+                update = None if fresh else await listener.wait(task.poll_interval)
+                task = update or await self.get(task.id)
         return task
 
     async def _subscribe(self, stack: AsyncExitStack, id: str) -> None:
@@ -262,20 +262,20 @@ class TasksClient(ClientExtension):
 
 class _Listener:
     def __init__(self) -> None:
-        self._news: TaskInfo | None = None
+        self._update: TaskInfo | None = None
         self._heard = trio.lowlevel.ParkingLot()
 
     def hear(self, task: TaskInfo) -> None:
-        self._news = task
+        self._update = task
         self._heard.unpark_all()
 
     async def wait(self, seconds: float) -> TaskInfo | None:
         """Wait for news; return `None` when so many seconds have passed."""
         with trio.move_on_after(seconds):
-            while self._news is None:
+            while self._update is None:
                 await self._heard.park()
-        news, self._news = self._news, None
-        return news
+        update, self._update = self._update, None
+        return update
 
 
 def _reporter(call: PendingCall) -> Report | None:

@@ -29,12 +29,12 @@ class Channel:
 
     def __init__(self, sock: socket.socket) -> None:
         self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
-        self._news: dict[str, Any] = {}
+        self._message: dict[str, Any] = {}
         self._wake = trio.Event()
 
-    def tell(self, **news: Any) -> None:
+    def tell(self, **message: Any) -> None:
         """Tell the other end, soon."""
-        self._news.update(news)
+        self._message.update(message)
         self._wake.set()
 
     async def send_news(self) -> None:
@@ -44,13 +44,13 @@ class Channel:
 
     async def flush(self) -> None:
         self._wake = trio.Event()
-        news, self._news = self._news, {}
-        if news:
+        message, self._message = self._message, {}
+        if message:
             # That the other process has gone is noticed by who reads.
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-                await self._stream.send_all(orjson.dumps(news) + b"\n")
+                await self._stream.send_all(orjson.dumps(message) + b"\n")
 
-    async def news(self) -> AsyncIterator[dict[str, Any]]:
+    async def messages(self) -> AsyncIterator[dict[str, Any]]:
         """Iterate over what the other end tells, until it is closed."""
         lines = StreamLines(self._stream, sys.maxsize)
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):

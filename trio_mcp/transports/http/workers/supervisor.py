@@ -304,14 +304,14 @@ class Supervisor:
     # -- what workers tell ----------------------------------------------------------------
 
     async def _hear(self, child: Child, heard: trio.Event) -> None:
-        async for news in child.channel.news():
-            if "ready" in news:
+        async for message in child.channel.messages():
+            if "ready" in message:
                 child.ready = trio.current_time()
                 self._has_listened = True
                 self._tell_live()
-            if "report" in news:
-                child.report, child.asked = news["report"], False
-            if "sum" in news:
+            if "report" in message:
+                child.report, child.asked = message["report"], False
+            if "sum" in message:
                 self._processes.start_soon(self._tell_total, child)
             child.changed()
         heard.set()

@@ -40,10 +40,10 @@ async def join() -> Worker | None:
         # For the parent, but it may have been sent to all processes of that name.
         signal.signal(signal.SIGHUP, lambda *_: None)
     channel = Channel(_not_inherited(int(fd)))
-    news = channel.news()
-    async for first in news:
+    messages = channel.messages()
+    async for first in messages:
         end_at_hangup(int(fd), first["settings"]["timeout"])
-        return Worker(channel, news, first)
+        return Worker(channel, messages, first)
     raise SystemExit("The server that has started this worker is gone.")
 
 
@@ -57,11 +57,11 @@ class Worker:
     """This process, as one of several that serve."""
 
     def __init__(
-        self, channel: Channel, news: AsyncIterator[dict[str, Any]], first: dict[str, Any]
+        self, channel: Channel, messages: AsyncIterator[dict[str, Any]], first: dict[str, Any]
     ) -> None:
         self._channel = channel
         self._first = first
-        self._news = news
+        self._messages = messages
         settings = first["settings"]
         self.listeners: Final = [SharedListener(_not_inherited(fd)) for fd in settings["sockets"]]
         self.store: Final[str] = settings["store"]
@@ -103,20 +103,20 @@ class Worker:
 
     async def _hear(self, stop: Callable[[], None]) -> None:
         self._take(self._first, stop)  # it may end with `stop`: a reload was quicker
-        async for news in self._news:
-            self._take(news, stop)
+        async for message in self._messages:
+            self._take(message, stop)
         self._folder.is_ours = self.ending = True  # the parent is gone, however that happened
         stop()
 
-    def _take(self, news: dict[str, Any], stop: Callable[[], None]) -> None:
-        self.live = news.get("live", self.live)
-        self.ending = news.get("ending", self.ending)
-        if "ask" in news:
+    def _take(self, message: dict[str, Any], stop: Callable[[], None]) -> None:
+        self.live = message.get("live", self.live)
+        self.ending = message.get("ending", self.ending)
+        if "ask" in message:
             self._channel.tell(report=self._report())
-        if "total" in news:
-            self._total = news["total"]
+        if "total" in message:
+            self._total = message["total"]
             self._told.unpark_all()
-        if "stop" in news:
+        if "stop" in message:
             stop()
 
 
