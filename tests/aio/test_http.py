@@ -106,6 +106,7 @@ async def under_hypercorn(app):
     config = Config()
     config.bind = [f"127.0.0.1:{port}"]
     config.errorlog = None
+    config.graceful_timeout = 0.1
     ending = asyncio.Event()
     serving = asyncio.ensure_future(hypercorn(app, config, shutdown_trigger=ending.wait))
     while True:
@@ -200,6 +201,62 @@ async def test_it_works_under_hypercorn_on_asyncio():
     registry = registry_for_asyncio(lifespan=lifespan)
     async with under_hypercorn(http_app(registry)) as url:
         await use(url, registry, "2026-07-28")
+    assert registry.events[-1] == "closed"
+
+
+@pytest.mark.requirement("F5", "L1")
+@in_asyncio
+async def test_hypercorn_on_asyncio_cancels_requests_without_a_word_and_they_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("trio_mcp.aio.http._LAST_WORDS", TIME_LIMIT)
+    registry = Registry("slow")
+    started = asyncio.Event()
+
+    @registry.tool
+    async def work() -> str:
+        started.set()
+        await asyncio.sleep(3600)
+        return "done"
+
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "work"}}
+    accept = {"accept": "application/json, text/event-stream"}
+    async with httpx2.AsyncClient(timeout=TIME_LIMIT, trust_env=False, verify=False) as client:
+        async with under_hypercorn(http_app(registry, sse_path="/sse")) as url:
+            calling = asyncio.ensure_future(client.post(f"{url}/mcp", json=call, headers=accept))
+            await started.wait()
+            stream = client.stream("GET", f"{url}/sse")
+            response = await stream.__aenter__()
+        answer = await calling
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")
+        assert "is stopping" in answer.json()["error"]["message"]
+        assert b"event: endpoint" in await response.aread(), "it ends as HTTP has it"
+        await stream.__aexit__(None, None, None)
+
+
+@pytest.mark.requirement("F5", "L1")
+@in_asyncio
+async def test_calls_have_their_grace_when_the_lifespan_ends():
+    registry = registry_for_asyncio(lifespan=lifespan)
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    @registry.tool
+    async def work() -> str:
+        started.set()
+        await go_on.wait()
+        return ", ".join(registry.events)
+
+    app = http_app(registry)
+    transport = httpx2.ASGITransport(app)
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "work"}}
+    accept = {"accept": "application/json, text/event-stream"}
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        async with app.running():
+            calling = asyncio.ensure_future(client.post("/mcp", json=call, headers=accept))
+            await started.wait()
+            ending = asyncio.ensure_future(asyncio.sleep(0))
+            ending.add_done_callback(lambda _: go_on.set())
+        assert "closed" not in (await calling).text
     assert registry.events[-1] == "closed"
 
 

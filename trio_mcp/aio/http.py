@@ -11,7 +11,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Final
@@ -25,6 +25,7 @@ from trio_mcp.aio.wrappers import same_arguments
 from trio_mcp.loggers import logger_of
 from trio_mcp.transports.http.app import HttpApp as TrioHttpApp
 from trio_mcp.transports.http.app import http_app as trio_http_app
+from trio_mcp.transports.http.request import JSON, stopping
 from trio_mcp.transports.http.server.asgi import Message, Receive, Scope, Send
 from trio_mcp.transports.http.server.peers import CANCELS
 from trio_mcp.wire.limits import Limits
@@ -33,6 +34,9 @@ logger = logger_of("trio_mcp.http")
 
 _QUICK: Final = 0.05
 """Seconds after which a request is watched for a client that leaves. Most are over by then."""
+
+_LAST_WORDS: Final = 1.0
+"""Seconds for the end of a response whose request the server cancels."""
 
 Running = Portal[None, None]
 
@@ -79,6 +83,7 @@ class HttpApp:
         if self._portal is portal:
             self._portal = self._opening = None
             self._leave_signals()
+        await portal.call(self._app.drain)
         await portal.aclose()
 
     async def _running_here(self) -> Running:
@@ -190,7 +195,7 @@ class _Exchange:
         """Whether the body is read to its end; the next message is the end of the connection."""
         self._kept: list[Message] = []
         """What is to be sent, and can wait for the next message."""
-        self._is_complete = False
+        self._has_begun = self._is_stream = self._is_complete = False
         self._failure: Exception | None = None
         self._cancelling = trio.CancelScope()
         self._watcher: asyncio.Task[None] | None = None
@@ -206,7 +211,10 @@ class _Exchange:
         try:
             await self._answered
         except asyncio.CancelledError:
+            self._answered = self._loop.create_future()  # the other one was cancelled with it
+            self._end = partial(resolve, self._answered)
             self._run.post(self._cancelling.cancel)
+            await self._cut_short()
             raise
         finally:
             self._timer.cancel()
@@ -236,6 +244,20 @@ class _Exchange:
     async def _send_all(self, messages: list[Message]) -> None:
         for message in messages:
             await self._send(message)
+
+    async def _cut_short(self) -> None:
+        """End a response whose request the server cancels, as some do when they stop."""
+        with suppress(Exception):  # it may have gone, or want no more of this response
+            async with asyncio.timeout(_LAST_WORDS):
+                await self._answered
+                refused = stopping()
+                if not self._has_begun:
+                    headers = [(b"content-type", JSON), *refused.headers]
+                    start = {"status": refused.status, "headers": headers}
+                    await self._send({"type": "http.response.start", **start})
+                    await self._send({"type": "http.response.body", "body": refused.body})
+                elif self._is_stream and not self._is_complete:
+                    await self._send({"type": "http.response.body", "body": b""})
 
     # -- Trio's side ----------------------------------------------------------------------
 
@@ -269,6 +291,8 @@ class _Exchange:
             self._run.tell(self._end)
         else:
             kept, self._kept = [*self._kept, message], []
+            self._is_stream |= not message.get("body")  # which is how a stream begins
+            self._has_begun = True
             await call_asyncio(self._run, self._send_all, kept)
 
 

@@ -166,6 +166,11 @@ class Connection(ReplyChannel):
         """Take no more requests, let running calls finish within the grace, and end `run`."""
         self._end(STOPPED)
 
+    def stop_at_once(self) -> None:
+        """The same, without a grace."""
+        self.stop()
+        self._inbound.cancel_all()
+
     def _end(self, how: str) -> None:
         if not self._ending.is_set():
             self.ended_by = how

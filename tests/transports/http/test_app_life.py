@@ -9,7 +9,7 @@ import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,11 @@ from tests.support.tools import echo, registry_of, text_of
 from tests.transports.http.asgi_server_support import MemoryListener
 from tests.transports.http.sockets import TIME_LIMIT, Served, Wire, served
 from tests.transports.http.support import (
+    Host,
     LegacyClient,
     ModernClient,
     Worker,
+    each_manner,
     hosting,
     legacy,
     modern,
@@ -191,6 +193,40 @@ async def test_tools_reach_what_the_lifespan_yielded() -> None:
         assert text_of(await ModernClient(host).call("look")) == "the till"
         assert shop.happened == ["opened", "looked", "looked"]
     assert shop.happened[-1] == "closed"
+
+
+@pytest.mark.requirement("F5", "F6")
+@pytest.mark.parametrize("finishes", [True, False])
+@each_manner
+async def test_calls_have_their_grace_when_the_lifespan_ends(
+    manner: str, finishes: bool, autojump_clock: Any
+) -> None:
+    """Wherever the server says so while requests are open; and what they work with is still there."""
+    shop = Shop()
+    lifespan = Lifespan(app := http_app(shop.registry, limits=Limits(shutdown_grace=5.0)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lifespan.run)
+        await lifespan.phase("startup")
+        host = Host(app, nursery, manner)
+        client = ModernClient(host)
+        filter = {"notifications": {"toolsListChanged": True}}
+        listening = client.begin("subscriptions/listen", filter)
+        await listening.message()
+        response = client.begin_call("work")
+        await shop.worker.until(1)
+        await lifespan.phase("shutdown")
+        await listening.end()
+        assert trio.current_time() == 0, "streams end at once"
+        assert shop.happened == ["opened"]
+        if finishes:
+            await trio.sleep(4)
+            shop.worker.go_on.set()
+            assert text_of(await response.answer()) == "done"
+        else:
+            assert (await response.answer())["error"]["message"] == "Request cancelled"
+            assert trio.current_time() == 5
+        await lifespan.ended.wait()
+        assert shop.happened == ["opened", "closed"]
 
 
 # -- the end, as the app sees it ------------------------------------------------------------------
@@ -608,7 +644,9 @@ async def test_nothing_internal_is_told(caplog: pytest.LogCaptureFixture) -> Non
 
 
 @asynccontextmanager
-async def under_hypercorn(registry: Registry, **config: Any) -> AsyncIterator[Served]:
+async def under_hypercorn(
+    registry: Registry, *, sse_path: str | None = None, **config: Any
+) -> AsyncIterator[Served]:
     """Serve a registry with Hypercorn's Trio worker."""
     settings = Config()
     settings.bind = ["127.0.0.1:0"]
@@ -619,7 +657,7 @@ async def under_hypercorn(registry: Registry, **config: Any) -> AsyncIterator[Se
     failure: BaseException | None = None
     with trio.fail_after(TIME_LIMIT):
         async with trio.open_nursery() as nursery:
-            app: Any = http_app(registry)
+            app: Any = http_app(registry, sse_path=sse_path)
             start = partial(hypercorn, app, settings, shutdown_trigger=stop.wait)
             [bound] = await nursery.start(start)
             try:
@@ -668,6 +706,53 @@ async def test_a_session_under_hypercorn() -> None:
     worker = Worker()
     async with under_hypercorn(worker.registry) as server:
         await use_a_session(server, worker)
+
+
+async def rest_of(response: httpx2.Response) -> str:
+    """What comes of a response, which has to end as HTTP has it."""
+    await response.aread()
+    return response.text
+
+
+@pytest.mark.requirement("F5", "F6")
+async def test_hypercorn_cancels_requests_without_a_word_and_they_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its lifespan ends when all of them are gone."""
+    monkeypatch.setattr("trio_mcp.transports.http.answering._LAST_WORDS", TIME_LIMIT)
+    worker = Worker()
+    outcomes: dict[str, Any] = {}
+    async with AsyncExitStack() as stack, trio.open_nursery() as reading:
+        client = await stack.enter_async_context(
+            httpx2.AsyncClient(timeout=TIME_LIMIT, trust_env=False, verify=False)
+        )
+
+        async def read(name: str, request: Any, started: trio.Event) -> None:
+            async with client.stream(**request) as response:
+                started.set()
+                outcomes[name] = response.status_code, await rest_of(response)
+
+        async with under_hypercorn(worker.registry, sse_path="/sse") as server:
+            url = f"http://127.0.0.1:{server.address[1]}"
+            call = server.call("work")
+            headers: Any = server.modern.headers_for(call)
+            plain = {"method": "POST", "url": f"{url}/mcp", "headers": headers, "json": call}
+            reading.start_soon(read, "call", plain, trio.Event())
+            await worker.until(1)
+            hello = server.legacy.initialize_request()
+            headers = server.legacy.headers_for(hello)
+            begun = await client.post(f"{url}/mcp", json=hello, headers=headers)
+            session = {"mcp-session-id": begun.headers["mcp-session-id"]}
+            stream = {"method": "GET", "url": f"{url}/mcp"}
+            stream["headers"] = {"accept": "text/event-stream", **session}
+            reading.start_soon(read, "stream", stream, started := trio.Event())
+            await started.wait()
+            old = {"method": "GET", "url": f"{url}/sse"}
+            reading.start_soon(read, "old stream", old, started := trio.Event())
+            await started.wait()
+    assert outcomes["call"][0] == 200
+    assert json.loads(outcomes["call"][1])["error"]["message"] == "Request cancelled"
+    assert outcomes["stream"][0] == outcomes["old stream"][0] == 200
 
 
 @pytest.mark.requirement("F6")

@@ -57,6 +57,8 @@ STATUSES: Final = {
 """The status that a modern client gets with an error; 200 with any other."""
 
 _CLOSE: Final = [(b"connection", b"close")]
+_LAST_WORDS: Final = 1.0
+"""Seconds that a request still has to be answered when its server cancels it."""
 
 
 class ResponseChannel(ReplyChannel):
@@ -188,6 +190,37 @@ async def _while_connected(http: HttpRequest, work: Callable[[], Awaitable[T]]) 
         async with background_task(watch):
             return await work()
     return None
+
+
+async def ending_in_order(http: HttpRequest, work: Callable[[], Awaitable[None]]) -> None:
+    """Do the work of a request that its server may cancel without a word, when it stops.
+
+    Then the calls in it are cancelled and have a moment to be answered. What is left of the
+    response is ended, so that the client has an answer, if only that the server stops.
+    """
+    shield, done = trio.CancelScope(shield=True), False
+
+    async def wait_for_cancellation() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            if not done:
+                patience = 0.0
+                if http.on_cut is not None:
+                    http.on_cut()
+                    patience = _LAST_WORDS
+                shield.deadline = trio.current_time() + patience
+
+    async with background_task(wait_for_cancellation):
+        with shield:
+            try:
+                await work()
+            finally:
+                done = True
+        if shield.cancelled_caught:
+            with trio.move_on_after(_LAST_WORDS, shield=True), suppress(Disconnected):
+                await http.cut_short()
+            await trio.lowlevel.checkpoint()  # where the cancellation from outside is raised
 
 
 def outgoing(http: HttpRequest, id: Id, reply: Reply | None) -> Pieces | None:

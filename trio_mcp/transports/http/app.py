@@ -23,6 +23,7 @@ from trio_mcp.registry.registry import catalogue_of, check_registry
 from trio_mcp.server.scopes import view_of
 from trio_mcp.server.server import Server
 from trio_mcp.store.errors import StoreError
+from trio_mcp.transports.http.answering import ending_in_order
 from trio_mcp.transports.http.cors import answer_preflight, is_preflight
 from trio_mcp.transports.http.documents import PublicDocument, check_get
 from trio_mcp.transports.http.endpoint import McpEndpoint, context_of
@@ -32,6 +33,7 @@ from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics, text_of
 from trio_mcp.transports.http.policy import HttpPolicy, policy_with
 from trio_mcp.transports.http.request import Disconnected, HttpRequest, Methods, Refusal
 from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
+from trio_mcp.transports.http.server.peers import CANCELS
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sessions import Sessions
 from trio_mcp.transports.http.shares import Shares
@@ -86,6 +88,9 @@ class HttpApp:
     _sse: SseEndpoint | None = field(default=None, init=False)
     _endpoints: dict[str, Methods] = field(factory=dict, init=False)
     _since: float = field(factory=time.monotonic, init=False)
+    _requests: int = field(default=0, init=False)
+    """Those that are being answered."""
+    _answered: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
     _logins: Mapping[str, WebPage] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -116,6 +121,7 @@ class HttpApp:
         """
         async with self.serving():
             yield
+            await self.drain()
 
     @asynccontextmanager
     async def serving(self, on_stuck: OnStuck = wait_for_stuck) -> AsyncIterator[Serving]:
@@ -206,13 +212,29 @@ class HttpApp:
         if self._mcp is not None:
             self._mcp.cancel_calls()
 
+    async def drain(self) -> None:
+        """End what is open in good order, if the server has left that to us."""
+        limits = self._limits
+        self.stop()
+        for seconds in (limits.shutdown_grace, limits.cancel_timeout + limits.flush_timeout):
+            with trio.move_on_after(seconds):
+                while self._requests:
+                    await self._answered.park()
+            self.cancel_calls()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif not trio.lowlevel.in_trio_run():
             raise RuntimeError(_NOT_TRIO)
         elif scope["type"] == "http":
-            await self._serve(HttpRequest(scope, receive, send))
+            self._requests += 1
+            try:
+                await self._serve(HttpRequest(scope, receive, send))
+            finally:
+                self._requests -= 1
+                if self._answered:
+                    self._answered.unpark_all()
         else:
             raise ValueError(f"an HTTP app cannot serve a scope of type {scope['type']!r}")
 
@@ -235,12 +257,13 @@ class HttpApp:
 
     async def _serve(self, http: HttpRequest) -> None:
         started = self._runner.now()
+        work = self._route_traced if spans.is_traced() else self._route
         try:
             try:
-                if spans.is_traced():
-                    await self._route_traced(http)
+                if CANCELS in (http.scope.get("extensions") or {}):
+                    await work(http)
                 else:
-                    await self._route(http)
+                    await ending_in_order(http, partial(work, http))
             except Refusal as refused:
                 await self._refuse(http, refused)
         except Disconnected:

@@ -46,6 +46,7 @@ from trio_mcp.transports.http.request import (
     HttpRequest,
     Methods,
     Refusal,
+    stopping,
 )
 from trio_mcp.transports.http.session import HttpSession
 from trio_mcp.transports.http.sessions import SESSION, Sessions
@@ -135,7 +136,7 @@ class McpEndpoint:
         message, _ = await read_message(http, self._server.limits)
         self.require(http, message)
         if self.stopping and self._would_end_at_once(message):
-            raise _stopping()
+            raise stopping()
         if isinstance(message, Request) and self._is_modern(http, message):
             return self._answer(http, message, _session_of(http), modern=True)
         if _says_modern(http):
@@ -217,6 +218,7 @@ class McpEndpoint:
         """The requests of one POST that stands for itself, until it is taken out of `_alone`."""
         inbound = Inbound(Dispatcher(self._server, session), self._shares.slots_of(http.owner))
         self._alone[inbound] = _sender_of(http), http.deadline
+        http.on_cut = inbound.cancel_all
         if http.deadline < self._wakes:
             self._wakes = http.deadline
             self._look.unpark_all()
@@ -372,7 +374,7 @@ class McpEndpoint:
             raise Refusal(405, "The MCP endpoint is for POST; a GET needs a session.", _ALLOW)
         _check_version(http)
         if self.stopping:
-            raise _stopping()
+            raise stopping()
         session = await self._sessions.find(http)
         event_id = http.header(b"last-event-id")
         stream: EventStream = session.standalone
@@ -386,10 +388,6 @@ class McpEndpoint:
             raise Refusal(405, "There are no sessions to end.", _ALLOW)
         await self._sessions.delete(await self._sessions.find(http))
         await http.respond(200)
-
-
-def _stopping() -> Refusal:
-    return Refusal(503, "The server is stopping.", [(b"retry-after", b"10")])
 
 
 def _sender_of(http: HttpRequest) -> Sender:

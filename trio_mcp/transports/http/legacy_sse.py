@@ -29,7 +29,7 @@ from trio_mcp.server.session import Session
 from trio_mcp.transports.http.answering import while_connected
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.posted import accepts, check_json, read_message
-from trio_mcp.transports.http.request import EVENTS, HttpRequest, Methods, Refusal
+from trio_mcp.transports.http.request import EVENTS, HttpRequest, Methods, Refusal, stopping
 from trio_mcp.transports.http.sessions import Sessions
 from trio_mcp.transports.http.shares import Shares
 from trio_mcp.transports.http.sharing.interface import Sharing, Take
@@ -38,7 +38,6 @@ from trio_mcp.wire.framing import Frame
 from trio_mcp.wire.jsonrpc import Message
 from trio_mcp.wire.sse import encode_event
 
-_RETRY: Final = [(b"retry-after", b"10")]
 _SESSION: Final = "session_id"
 
 
@@ -169,7 +168,7 @@ class SseEndpoint:
         if not accepts(http, EVENTS):
             raise Refusal(406, "The client must accept text/event-stream.")
         if self._stopping:
-            raise Refusal(503, "The server is stopping.", _RETRY)
+            raise stopping()
         await while_connected(http, lambda: self._hold(http))
 
     async def _hold(self, http: HttpRequest) -> None:
@@ -198,6 +197,7 @@ class SseEndpoint:
             finally:
                 stream.finish()
 
+        http.on_cut = connection.stop_at_once
         with self._sessions.lasting(http.owner, connection.stop):
             held = self._open[id] = _SseSession(
                 session, stream, connection, trio.CancelScope(deadline=http.deadline)

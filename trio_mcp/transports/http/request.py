@@ -72,6 +72,10 @@ def no_stream() -> Refusal:
     return Refusal(400, "There is no stream with that Last-Event-ID, or not any more.")
 
 
+def stopping() -> Refusal:
+    return Refusal(503, "The server is stopping.", [(b"retry-after", b"10")])
+
+
 class Disconnected(Exception):
     """The client has left."""
 
@@ -92,7 +96,11 @@ class HttpRequest:
     """The address or network that it came from, behind all trusted proxies."""
     answer_headers: list[Header] = field(factory=list, repr=False)
     started: bool = False
+    complete: bool = False
     status: int = 0
+    on_cut: Callable[[], None] | None = field(default=None, repr=False)
+    """Has its calls answered soon, when its server cancels it (see `ending_in_order`)."""
+    _is_stream: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         """Put the method and the headers where they are found."""
@@ -182,6 +190,7 @@ class HttpRequest:
         await self.respond(status, encode(value)[:-1])
 
     async def start_stream(self, headers: Iterable[Header] = ()) -> None:
+        self._is_stream = True
         await self._start(200, [*_STREAM_HEADERS, *headers])
         await self.send_raw(b"")
 
@@ -216,11 +225,20 @@ class HttpRequest:
         start: Message = {"type": "http.response.start", "status": status, "headers": headers}
         await self._put(start)
 
+    async def cut_short(self) -> None:
+        """End a response that is not complete, if that can be done in good order."""
+        if not self.started:
+            refused = stopping()
+            await self.respond(refused.status, refused.body, headers=refused.headers)
+        elif self._is_stream and not self.complete:
+            await self.end_stream()
+
     async def _put(self, message: Message) -> None:
         try:
             await self.send(message)
         except OSError as error:  # by which ASGI servers say so
             raise Disconnected from error
+        self.complete = message["type"] == "http.response.body" and not message.get("more_body")
 
     async def wait_for_disconnect(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
