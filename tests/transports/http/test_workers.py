@@ -381,10 +381,10 @@ async def test_health_is_that_of_all_workers() -> None:
     registry.mount(Remote("http://127.0.0.1:9/mcp", name="lost"), prefix="lost")
     ours, parents = map(Channel, socket.socketpair())
     since = time.monotonic() - 1000
-    worker = Worker(ours, ours.news(), {"settings": {**SETTINGS, "since": since}, "live": 3})
+    worker = Worker(ours, ours.messages(), {"settings": {**SETTINGS, "since": since}, "live": 3})
     with trio.fail_after(TIME_LIMIT):
         async with (
-            aclosing(parents.news()) as told,
+            aclosing(parents.messages()) as told,
             hosting(registry) as host,
             worker.serving(host.app.stop, host.app.report),
         ):
@@ -394,11 +394,11 @@ async def test_health_is_that_of_all_workers() -> None:
             async def asked() -> None:
                 health.update((await host.ask("GET", "/health")).json())
 
-            async def answered(**news: Any) -> None:
+            async def answered(**message: Any) -> None:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(asked)
                     assert await anext(told) == {"sum": True}
-                    parents.tell(**news, total={"metrics": {}, "servers": {"lost": "connected"}})
+                    parents.tell(**message, total={"metrics": {}, "servers": {"lost": "connected"}})
                     await parents.flush()
 
             await answered()
@@ -418,7 +418,7 @@ async def test_health_is_that_of_all_workers() -> None:
 async def test_a_worker_may_be_stopped_with_the_first_that_it_is_told() -> None:
     """As when another one has taken its place while it was started."""
     ours, parents = map(Channel, socket.socketpair())
-    worker = Worker(ours, ours.news(), {"settings": SETTINGS, "stop": True})
+    worker = Worker(ours, ours.messages(), {"settings": SETTINGS, "stop": True})
     stopped = trio.Event()
     with trio.fail_after(TIME_LIMIT):
         async with worker.serving(stopped.set, nothing):
