@@ -1,5 +1,7 @@
 """A calculator: four tools, and an error that the caller is meant to read."""
 
+import logging
+
 import trio
 
 from trio_mcp import Registry, ToolError, serve
@@ -54,4 +56,6 @@ async def divide(a: float, b: float) -> float:
 
 
 if __name__ == "__main__":
+    # The log goes to stderr, as on stdio it must: stdout is for messages of the protocol only.
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     trio.run(serve, registry)

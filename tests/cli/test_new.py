@@ -1,5 +1,6 @@
 """`trio-mcp new`: a project that works as it stands."""
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -31,6 +32,29 @@ def test_a_new_project_works(
     monkeypatch.chdir(project)
     words = ["call", "hello_world.py", "greet", "name=Ada", "language=de"]
     assert cli(*words).out == "Guten Tag, Ada!\n"
+
+
+@pytest.mark.requirement("A13")
+def test_a_new_server_logs_to_stderr(cli: CommandLine, tmp_path: Path) -> None:
+    assert cli("new", "hello-world").status == 0
+    begin = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+    begin["clientInfo"] = {"name": "it", "version": "1"}
+    requests = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin},
+        {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "greet", "arguments": {"name": "Ada"}},
+        },
+    ]
+    command = [sys.executable, str(tmp_path / "hello-world" / "hello_world.py")]
+    said = "".join(f"{json.dumps(request)}\n" for request in requests)
+    done = subprocess.run(
+        command, input=said, env=ENVIRONMENT, capture_output=True, text=True, check=True
+    )
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
+    assert " INFO Tool greet: ok in " in done.stderr
 
 
 def test_nothing_is_overwritten(cli: CommandLine, tmp_path: Path) -> None:

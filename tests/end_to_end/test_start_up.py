@@ -6,7 +6,16 @@ import sys
 
 import pytest
 
-from tests.support.processes import ENVIRONMENT, EXAMPLES, call, lines, ping, python, run
+from tests.support.processes import (
+    ENVIRONMENT,
+    EXAMPLES,
+    call,
+    complaints,
+    lines,
+    ping,
+    python,
+    run,
+)
 
 HEAVY = [
     "asyncio",
@@ -87,7 +96,7 @@ async def modules_after(script: str, of: list[str], input: bytes = b"") -> list[
     """Run a script, and return which of the modules it has imported."""
     told = f"import sys, json; print(json.dumps([n for n in {of} if n in sys.modules]))"
     done = await run([sys.executable, "-c", f"{script}\n{told}"], input)
-    assert done.stderr == b""
+    assert complaints(done.stderr) == []
     found: list[str] = json.loads(done.stdout.splitlines()[-1])
     return found
 

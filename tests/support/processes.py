@@ -160,3 +160,8 @@ def ping(id: Any) -> dict[str, Any]:
 def text_of(response: Any) -> str:
     """The text of the first block of a tool's result."""
     return response["result"]["content"][0]["text"]  # type: ignore[no-any-return]
+
+
+def complaints(stderr: bytes) -> list[bytes]:
+    """What a log on stderr says beyond what is usual: lines that are no information."""
+    return [line for line in stderr.splitlines() if b" INFO " not in line]
