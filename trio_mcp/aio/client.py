@@ -107,6 +107,8 @@ def handlers_in_loop(portal: Portal[Any, Any], handlers: Handlers) -> Handlers:
         for name in ("sampling", "elicitation", "elicitation_url")
         if (handler := getattr(handlers, name)) is not None
     }
+    if handlers.elicitation_complete is not None:
+        asked["elicitation_complete"] = portal.callback(handlers.elicitation_complete)
     return evolve(handlers, **asked)
 
 

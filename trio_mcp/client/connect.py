@@ -229,7 +229,9 @@ def connect(
     check_limits("connect", target, limits)
     states = StateLog()
     lines = RawLines(limits.max_message_bytes)
-    notifications = Notifications(on_log, ConnectionCache(cache or ResponseCache()))
+    notifications = Notifications(
+        on_log, ConnectionCache(cache or ResponseCache()), handlers.elicitation_complete
+    )
     options = ConnectOptions(
         identity=identity,
         states=states,

@@ -40,6 +40,8 @@ class Handlers:
         sampling_tools: Whether `sampling` supports tools for the model.
         elicitation: Answers `elicitation/create` with a form, likewise.
         elicitation_url: Answers `elicitation/create` with a web page to visit, likewise.
+        elicitation_complete: Called with the `elicitationId` when the server says that what it
+            asked for at a page is done. Only 2025-11-25 has that.
         roots: The roots of the file system that the server may see, as `file:` URIs, or as `Root`
             with a name. `Client.set_roots` changes them.
 
@@ -56,6 +58,7 @@ class Handlers:
     sampling_tools: bool = False
     elicitation: Handler | None = None
     elicitation_url: Handler | None = None
+    elicitation_complete: Callable[[str], object] | None = None
     roots: Sequence[str | Root] | None = field(default=None, validator=_list_of_roots)
 
     @property

@@ -12,6 +12,7 @@ from trio_mcp.client.cache import ConnectionCache
 from trio_mcp.client.changes import Subscriptions
 from trio_mcp.loggers import logger_of
 from trio_mcp.transports.observe import Broadcast
+from trio_mcp.wire.errors import URL_ELICITATION_REQUIRED, McpError
 from trio_mcp.wire.jsonrpc import Json, Notification
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 
@@ -27,6 +28,7 @@ LogCallback = Callable[[LoggingLevel, Json, str | None], object]
 
 _MOST_STRAY: Final = 100
 _LONGEST_STRAY: Final = 1024
+_MOST_ELICITATIONS: Final = 1000
 
 
 def check_plain(name: str, callback: Callable[..., object] | None) -> None:
@@ -45,17 +47,26 @@ def check_plain(name: str, callback: Callable[..., object] | None) -> None:
 class Notifications:
     """Dispatches notifications to callbacks and subscriptions."""
 
-    def __init__(self, on_log: LogCallback | None, cache: ConnectionCache) -> None:
+    def __init__(
+        self,
+        on_log: LogCallback | None,
+        cache: ConnectionCache,
+        on_completion: Callable[[str], object] | None = None,
+    ) -> None:
         check_plain("on_log", on_log)
+        check_plain("elicitation_complete", on_completion)
         self._on_log = on_log
+        self._on_completion = on_completion
         self._progress: Final[dict[Json, ProgressCallback]] = {}
         self._tokens = itertools.count()
+        self._elicitations: Final[dict[str, None]] = {}  # those that may be completed
         self.cache: Final = cache
         self.subscriptions: Final = Subscriptions(cache.forget)
         """Those that are open; see `Client.subscribe`."""
         self.callbacks: Final[dict[str, Callable[[dict[str, Json]], object]]] = {
             "notifications/progress": self._take_progress,
             "notifications/message": self._take_log,
+            "notifications/elicitation/complete": self._take_completion,
         }
         """By method, what takes the parameters; extensions add theirs."""
 
@@ -90,6 +101,35 @@ class Notifications:
         level: Any = params.get("level")
         if self._on_log is not None and level in LOGGING_LEVELS:
             self._on_log(level, params.get("data"), params.get("logger"))
+
+    def note_elicitation(self, params: dict[str, Json]) -> None:
+        """Take note of what the user is asked to do at a page, if that has an id."""
+        id = params.get("elicitationId")
+        if isinstance(id, str) and len(id) <= _LONGEST_STRAY:
+            self._elicitations[id] = None
+            if len(self._elicitations) > _MOST_ELICITATIONS:
+                del self._elicitations[next(iter(self._elicitations))]
+
+    def note_error(self, error: McpError) -> None:
+        """Take note of what the user is asked to do at pages, if an error asks for that."""
+        for params in elicitations_of(error):
+            self.note_elicitation(params)
+
+    def _take_completion(self, params: dict[str, Json]) -> None:
+        id = params.get("elicitationId")
+        if isinstance(id, str) and id in self._elicitations:  # or it is unknown, or is done already
+            del self._elicitations[id]
+            if self._on_completion is not None:
+                self._on_completion(id)
+
+
+def elicitations_of(error: McpError) -> list[dict[str, Json]]:
+    """Return what an error asks the user to do at pages before the request is sent again."""
+    if error.code != URL_ELICITATION_REQUIRED or not isinstance(error.data, dict):
+        return []
+    asked = error.data.get("elicitations")
+    some = asked[:_MOST_ELICITATIONS] if isinstance(asked, list) else []
+    return [params for params in some if isinstance(params, dict)]
 
 
 class RawLines:

@@ -329,6 +329,9 @@ class ClientSession:
         """Send a request that has all its `_meta` fields, and return its result unchanged."""
         try:
             result = await self.transport.request(method, params, limit, id)
+        except McpError as error:
+            self.notifications.note_error(error)
+            raise
         except ConnectionEnded:
             await self.closed.wait()
             raise self.failure() from None

@@ -24,6 +24,7 @@ from trio_mcp.wire.jsonrpc import (
     Request,
     Response,
 )
+from trio_mcp.wire.methods import ELICIT
 
 logger = logger_of("trio_mcp.client")
 
@@ -103,6 +104,8 @@ class InboundHandler:
         """Answer a ping at once; leave the rest to a handler."""
         if request.method == "ping":
             return Result({})
+        if request.method == ELICIT.name:
+            self.notifications.note_elicitation(request.params)
         return ServerRequestCall(request, self.handlers, self.timeout, self.paused)
 
     def notified(self, notification: Notification) -> None:

@@ -46,6 +46,10 @@ class Relay:
             return
         self._add(lambda context: context.log(level, data, logger=source))
 
+    def completed(self, id: str) -> None:
+        """Pass on that what the caller was asked to do at a page is done."""
+        self._add(lambda context: context.complete_elicitation(id))
+
     def _add(self, say: Callable[[Context], Awaitable[None]]) -> None:
         if self._said is None:
             self._said = deque(maxlen=_MOST)

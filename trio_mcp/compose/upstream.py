@@ -266,6 +266,9 @@ class Upstream:
                 method=method, params=params, timeout=inf, on_progress=on_progress
             )
             result = await session_of(client).exchange(request)
+        except McpError as error:
+            calls.note_error(error, relay)
+            raise
         finally:
             del calls.calls[call]
         await relay.drained()
@@ -345,7 +348,10 @@ def open_for_caller(open_: Callable[..., Any], calls: OpenCalls, key: CallerKey)
     import orjson
 
     declared = orjson.loads(key[-1])
-    return open_(handlers=ProxiedHandlers(declared=declared, calls=calls), on_log=calls.on_log)
+    handlers = ProxiedHandlers(
+        declared=declared, calls=calls, elicitation_complete=calls.on_elicitation_complete
+    )
+    return open_(handlers=handlers, on_log=calls.on_log)
 
 
 def _hops(meta: Params) -> int:

@@ -94,7 +94,7 @@ async def elicit(
 
 
 async def elicit_url(
-    conversation: Conversation, message: str, url: str, key: str | None
+    conversation: Conversation, message: str, url: str, key: str | None, id: str | None
 ) -> ElicitResult[None]:
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.hostname:
@@ -102,7 +102,7 @@ async def elicit_url(
     _require(conversation, "elicitation", "url")
     params: dict[str, Json] = {"mode": "url", "message": message, "url": url}
     if conversation.revision.elicitation_ids:
-        params["elicitationId"] = str(uuid.uuid4())
+        params["elicitationId"] = id or str(uuid.uuid4())
     action, _ = _answer(await conversation.send_request(methods.ELICIT.name, params, key))
     return ElicitResult(action)
 
@@ -183,9 +183,35 @@ def _roots(found: list[Json]) -> list[Root]:
 async def ask(
     conversation: Conversation, method: str, params: dict[str, Json], key: str | None
 ) -> Json:
-    """Send a question of another server, as it is."""
+    """Send a question of another server, as it is, but for what the caller's revision has not."""
     _require(conversation, *_needed_for(method, params))
-    return await conversation.send_request(method, params, key)
+    return await conversation.send_request(
+        method, _as_asked_in(conversation.revision, method, params), key
+    )
+
+
+def _as_asked_in(revision: Revision, method: str, params: dict[str, Json]) -> dict[str, Json]:
+    """Write a question as a revision has it, which may be another one than the server's."""
+    if method == methods.ELICIT.name and params.get("mode") == "url" and revision.elicitation_ids:
+        return {"elicitationId": str(uuid.uuid4()), **params}
+    if method == methods.ELICIT.name and not revision.url_elicitation:
+        return {name: value for name, value in params.items() if name != "mode"}
+    if method == methods.SAMPLE.name and not revision.sampling_tools:
+        messages = params.get("messages")
+        if isinstance(messages, list):
+            return {
+                **params,
+                "messages": [part for message in messages for part in _apart(message)],
+            }
+    return params
+
+
+def _apart(message: Json) -> list[Json]:
+    """Write a message of several blocks as several."""
+    match message:
+        case {"content": list(blocks)}:
+            return [{**message, "content": block} for block in blocks]
+    return [message]
 
 
 def _needed_for(method: str, params: Mapping[str, Json]) -> tuple[str, ...]:

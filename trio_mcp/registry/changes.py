@@ -46,6 +46,13 @@ class Topic:
     """Which of the things that there are under the key."""
 
 
+@frozen
+class Notice:
+    """A notification to one client alone, as a line that is ready to be sent."""
+
+    line: bytes
+
+
 Change = ListChanged | ResourceUpdated
 
 Render = Callable[[str | None], Awaitable[tuple[str, dict[str, Any]] | None]]
@@ -73,7 +80,7 @@ class Listener:
         self.owner = owner
         self._token = trio.lowlevel.current_trio_token()
         self._parked = trio.lowlevel.ParkingLot()
-        self._pending: dict[Change | Topic, None] = {}
+        self._pending: dict[Change | Topic | Notice, None] = {}
         self.kinds: Collection[Kind] = tuple(kinds)
         """The lists that it listens to. May be changed."""
         self.uris: dict[str, None] = {}
@@ -115,7 +122,7 @@ class Listener:
         self._pending.pop(change, None)
         self._changes.remove_watcher(watched, self)
 
-    def note(self, change: Change | Topic) -> None:
+    def note(self, change: Change | Topic | Notice) -> None:
         """Queue a change, unless an equal one is queued. May be called in any thread."""
         if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token:
             self._note(change)
@@ -124,19 +131,19 @@ class Listener:
             with suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self._note, change, idempotent=True)
 
-    def _note(self, change: Change | Topic) -> None:
+    def _note(self, change: Change | Topic | Notice) -> None:
         if self._wants(change):
             self._pending[change] = None
             self._parked.unpark_all()
 
-    def _wants(self, change: Change | Topic) -> bool:
+    def _wants(self, change: Change | Topic | Notice) -> bool:
         if isinstance(change, ListChanged):
             return change.kind in self.kinds
         if isinstance(change, ResourceUpdated):
             return change.uri in self.uris
-        return change in self.topics
+        return isinstance(change, Notice) or change in self.topics
 
-    async def next(self) -> Change | Topic:
+    async def next(self) -> Change | Topic | Notice:
         """Wait for a change and take it from the queue. If cancelled, nothing is lost."""
         while not self._pending:
             await self._parked.park()
@@ -144,12 +151,12 @@ class Listener:
             await trio.lowlevel.checkpoint_if_cancelled()
         return self._take()
 
-    def rest(self) -> Iterator[Change | Topic]:
+    def rest(self) -> Iterator[Change | Topic | Notice]:
         """Take what is queued, without waiting for more."""
         while self._pending:
             yield self._take()
 
-    def _take(self) -> Change | Topic:
+    def _take(self) -> Change | Topic | Notice:
         change = next(iter(self._pending))
         del self._pending[change]
         return change

@@ -279,17 +279,19 @@ class Context(Generic[State]):
         return await asking.elicit(self._to_ask(), message, kind, key)
 
     async def elicit_url(
-        self, message: str, url: str, *, key: str | None = None
+        self, message: str, url: str, *, key: str | None = None, id: str | None = None
     ) -> ElicitResult[None]:
         """Ask the user to visit a web page, for what must not pass through the client.
 
         If the answer is accepted, the user has agreed to go there. It does not mean that anything
-        was done there.
+        was done there: `complete_elicitation` says so.
 
         Args:
             message: Why the user should go there.
             url: The page.
             key: As for `elicit`.
+            id: What `complete_elicitation` will call it; without one, it has an id that only the
+                client knows. Revisions other than 2025-11-25 do without.
 
         Raises:
             McpError: As for `elicit`.
@@ -297,7 +299,22 @@ class Context(Generic[State]):
         """
         from trio_mcp.registry import asking
 
-        return await asking.elicit_url(self._to_ask(), message, url, key)
+        return await asking.elicit_url(self._to_ask(), message, url, key, id)
+
+    async def complete_elicitation(self, id: str) -> None:
+        """Notify the client that what it was asked to do at a page is done (2025-11-25).
+
+        Only 2025-11-25 has such a notification; in other revisions, nothing is sent. It may be
+        called after the request has ended, for as long as the client is connected.
+
+        Args:
+            id: The id from `elicit_url`, or the `elicitationId` that an error with the code -32042
+                has named.
+        """
+        if self._conversation is None:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._conversation.complete_elicitation(id)
 
     async def sample(
         self,

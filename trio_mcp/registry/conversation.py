@@ -47,6 +47,9 @@ class Conversation(Protocol):
     async def notify(self, method: str, params: dict[str, Json]) -> None:
         """Send a notification of an extension, if the caller has declared that."""
 
+    async def complete_elicitation(self, id: str) -> None:
+        """Notify the caller that what it was asked to do at a page is done, if it can be."""
+
     def close_sse_stream(self) -> None:
         """Close the response, so that the client resumes the stream later, if it can."""
 

@@ -171,6 +171,10 @@ class RequestConversation:
         if channel is not None and settings is not None and owner.era in (None, self.era):
             await channel.send_notification(notification_line(method, params))
 
+    async def complete_elicitation(self, id: str) -> None:
+        """Notify the caller that what it was asked to do at a page is done: only 2025-11-25 can."""
+        await trio.lowlevel.checkpoint()
+
     def close_sse_stream(self) -> None:
         channel = self._channel
         if channel is not None:

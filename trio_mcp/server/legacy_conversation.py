@@ -6,7 +6,8 @@ from typing import Any
 
 import trio
 
-from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed
+from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed, notification_line
+from trio_mcp.registry.changes import Notice
 from trio_mcp.server.conversation import ENDED, RequestConversation
 from trio_mcp.server.request import RequestContext
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
@@ -30,6 +31,17 @@ class LegacyConversation(RequestConversation):
     def cannot_ask(self) -> str | None:
         reason: str | None = self._call.channel.cannot_ask
         return reason
+
+    async def complete_elicitation(self, id: str) -> None:
+        await super().complete_elicitation(id)
+        if not self.revision.elicitation_ids:
+            return
+        line = notification_line("notifications/elicitation/complete", {"elicitationId": id})
+        channel, listener = self._channel, self._context.session.listener
+        if channel is not None:
+            await channel.send_notification(line)
+        elif listener is not None:  # the request has ended, and the connection may have not
+            listener.note(Notice(line))
 
     def close(self) -> None:
         """Say and ask no more; questions of threads that were left behind are withdrawn."""

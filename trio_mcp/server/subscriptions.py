@@ -25,6 +25,7 @@ from trio_mcp.registry.changes import (
     Kind,
     ListChanged,
     Listener,
+    Notice,
     ResourceUpdated,
 )
 from trio_mcp.server.request import RequestContext, invalid, size_of, texts_of
@@ -51,7 +52,10 @@ async def send_changes(listener: Listener, send: Send) -> None:
 
 
 async def _tell(
-    listener: Listener, change: Change | Topic, send: Send, meta: dict[str, Json] | None = None
+    listener: Listener,
+    change: Change | Topic | Notice,
+    send: Send,
+    meta: dict[str, Json] | None = None,
 ) -> None:
     """Send the notification that tells of a change, if there is one."""
     params: dict[str, Json] = {} if meta is None else {"_meta": meta}
@@ -60,6 +64,8 @@ async def _tell(
     elif isinstance(change, ResourceUpdated):
         params["uri"] = change.uri
         await send(notification_line("notifications/resources/updated", params))
+    elif isinstance(change, Notice):
+        await send(change.line)
     else:
         from trio_mcp.server.extended import topic_line
 
@@ -208,7 +214,7 @@ class Listen(InboundRequest):
         shown = {"_meta": self._meta, "notifications": self.filter.wire()}
         return notification_line("notifications/subscriptions/acknowledged", shown)
 
-    async def _next(self, listener: Listener) -> Change | Topic | None:
+    async def _next(self, listener: Listener) -> Change | Topic | Notice | None:
         """Wait for a change, and keep the way back open meanwhile.
 
         Returns:
