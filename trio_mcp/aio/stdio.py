@@ -8,7 +8,7 @@ from functools import partial
 from trio_mcp.aio.portal import Portal
 from trio_mcp.registry import Registry
 from trio_mcp.server.lifecycle import Lifecycle
-from trio_mcp.server.signals import calling_at_signals
+from trio_mcp.server.signals import stopping_at_signals
 from trio_mcp.transports.stdio.serve import serve_process
 from trio_mcp.wire.limits import Limits
 
@@ -37,5 +37,5 @@ async def serve(registry: Registry, *, limits: Limits | None = None) -> None:
     portal: Portal[None, None] = Portal(nullcontext, lambda nothing: nothing)
     async with portal:
         lifecycle = Lifecycle()
-        with calling_at_signals(lifecycle.stop, portal.run.post):
+        with stopping_at_signals(lifecycle, portal.run.post):
             await portal.call(partial(serve_process, registry, limits, lifecycle))

@@ -359,7 +359,7 @@ class Catalogue(Provider):
         if not self._has_lifespan or self._shared is not _CLOSED:
             yield self._shared.state
             return
-        async with opened(self.name, self._open_own, limits.lifespan_timeout) as state:
+        async with opened(self.name, self._open_own, limits) as state:
             yield state
 
     @asynccontextmanager

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from math import inf
 from typing import Any, Final
 
 import trio
 
 from trio_mcp.loggers import logger_of
 from trio_mcp.wire.errors import LifespanError
+from trio_mcp.wire.limits import Limits
 
 logger = logger_of("trio_mcp")
 
@@ -43,37 +45,48 @@ class Opened:
 
 @asynccontextmanager
 async def opened(
-    name: str, lifespan: Callable[[], AbstractAsyncContextManager[Any]], timeout: float
+    name: str, lifespan: Callable[[], AbstractAsyncContextManager[Any]], limits: Limits
 ) -> AsyncIterator[Any]:
     """Open a lifespan for the length of the block, and yield what it yields.
 
     Args:
         name: Whose it is.
         lifespan: Makes it.
-        timeout: Seconds that it has to close; then it is cancelled, and the log says so.
+        limits: How long it may take to open, and to close. Then it is cancelled: the former is an
+            error, the latter is logged.
 
     Raises:
-        LifespanError: It raised something of its own. What the block raises passes as it is.
+        LifespanError: It was too slow to open, or raised something of its own. What the block
+            raises passes as it is.
     """
     passing: BaseException | None = None
+    is_open = False
     # Around all of it, because the lifespan may open scopes and nurseries before it yields.
-    with trio.CancelScope() as closing:
+    with trio.CancelScope(deadline=trio.current_time() + limits.startup_timeout) as scope:
         try:
             async with lifespan() as state:
+                scope.deadline = inf
+                if scope.cancel_called:  # at the last moment
+                    await trio.lowlevel.checkpoint()
+                is_open = True
                 try:
                     yield state
                 except BaseException as error:  # noted only, to tell it from the lifespan's own
                     passing = error
                     raise
                 finally:
-                    closing.deadline = trio.current_time() + timeout
+                    scope.deadline = trio.current_time() + limits.lifespan_timeout
         except Exception as error:
             if _is_just(error, passing):
                 raise
             what = f"the lifespan of {name} failed: {type(error).__name__}: {error}"
             raise LifespanError(what) from error
-    if closing.cancelled_caught:
-        logger.error("The lifespan of %s took longer than %g s to close: cancelled", name, timeout)
+    if scope.cancelled_caught and not is_open:
+        seconds = limits.startup_timeout
+        raise LifespanError(f"the lifespan of {name} took longer than {seconds:g} s to open")
+    if scope.cancelled_caught:
+        seconds = limits.lifespan_timeout
+        logger.error("The lifespan of %s took longer than %g s to close: cancelled", name, seconds)
         if passing is not None:
             raise passing
 

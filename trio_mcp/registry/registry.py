@@ -696,7 +696,8 @@ class Registry:
         share one.
 
         Args:
-            limits: `Limits.lifespan_timeout` is how long it may take to close.
+            limits: `Limits.startup_timeout` is how long it may take to open, and
+                `Limits.lifespan_timeout` to close.
 
         Yields:
             What the lifespan yielded; `None` without a lifespan.

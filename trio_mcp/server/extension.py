@@ -225,8 +225,9 @@ class ServerExtension:
     async def lifespan(self, serving: ExtensionServing) -> AsyncIterator[Any]:
         """Open what it needs, and yield what it finds in `ExtensionRequest.state`.
 
-        It is entered after the registry's own lifespan, and left before that is. To leave it,
-        there are `Limits.lifespan_timeout` seconds; then it is cancelled.
+        It is entered after the registry's own lifespan, and left before that is. There are
+        `Limits.startup_timeout` seconds to enter it, and `Limits.lifespan_timeout` to leave it;
+        then it is cancelled.
 
         Args:
             serving: What to work with.
@@ -238,7 +239,7 @@ class ServerExtension:
     ) -> AbstractAsyncContextManager[ExtensionServing]:
         """Open the lifespan for a registry that is being served."""
         way = partial(self._opened, registry, open_, limits)
-        return opened(f"extension {self.identifier}", way, limits.lifespan_timeout)
+        return opened(f"extension {self.identifier}", way, limits)
 
     @asynccontextmanager
     async def _opened(

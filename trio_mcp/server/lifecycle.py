@@ -13,7 +13,7 @@ class ServerState(Enum):
     """The state of a server. It only ever moves forward."""
 
     STARTING = "starting"
-    """It is opening its lifespan."""
+    """It is opening its lifespan, and can be stopped at any time."""
     RUNNING = "running"
     """It takes requests."""
     DRAINING = "draining"
@@ -40,7 +40,7 @@ class ServerHandle:
         self._state = ServerState.STARTING
         self._changed = trio.lowlevel.ParkingLot()
         self._stop: Callable[[], None] | None = None
-        self._stop_wanted = False
+        self._scope = trio.CancelScope()
 
     @property
     def state(self) -> ServerState:
@@ -50,11 +50,16 @@ class ServerHandle:
     def stop(self) -> None:
         """Shut down gracefully: no new requests, and `Limits.shutdown_grace` for old ones.
 
-        Returns at once; further calls change nothing.
+        A server that still starts gives that up. Returns at once; further calls change nothing.
         """
-        self._stop_wanted = True
-        if self._stop is not None:
+        if self._stop is None:
+            self._scope.cancel()
+        else:
             self._stop()
+
+    def _abort(self) -> None:
+        """Cancel all that it does, without any grace."""
+        self._scope.cancel()
 
     async def wait_for(self, state: ServerState) -> None:
         """Wait until the server has reached a state, or a later one."""
@@ -65,15 +70,26 @@ class ServerHandle:
 class Lifecycle(ServerHandle):
     """The handle, seen from inside: the server moves it on."""
 
+    @property
+    def scope(self) -> trio.CancelScope:
+        """What a server starts and runs in, but for what answers its clients meanwhile."""
+        return self._scope
+
     def reach(self, state: ServerState) -> None:
         """Move on to a state; one that was passed already is left behind."""
         if _ORDER.index(state) > _ORDER.index(self._state):
+            if self._state is ServerState.STARTING and state is not ServerState.RUNNING:
+                self._scope.cancel()
             self._state = state
             self._changed.unpark_all()
 
+    def stopped_by(self, stop: Callable[[], None]) -> None:
+        """Have a function called to stop the server, in place of a cancellation."""
+        self._stop = stop
+        if self._scope.cancel_called:
+            stop()
+
     def running(self, stop: Callable[[], None]) -> None:
         """Requests are being taken, and `stop` ends that."""
-        self._stop = stop
+        self.stopped_by(stop)
         self.reach(ServerState.RUNNING)
-        if self._stop_wanted:
-            stop()

@@ -65,10 +65,10 @@ class Server:
         """The layers around its calls (`Chains`); for the dispatcher to keep here."""
         self.handlers: Any = None
         """Who answers what; for the dispatcher to keep here."""
+        self._observe = observe
         self.open(opened or Opened())
         self.threads = trio.CapacityLimiter(limits.max_worker_threads)
         self.on_refusal = on_refusal
-        self.observe = _with_tracing(observe)
         self.lists = ListCache(self.catalogue)
         self.states = self.catalogue.used_states
         """The sealed states that were used."""
@@ -80,6 +80,7 @@ class Server:
         self.state = opened.state
         self.extensions = opened.extensions
         """By identifier, what serves each extension."""
+        self.observe = _with_tracing(self._observe)  # an author's lifespan may have begun to trace
 
     def state_of(self, provider: Any) -> Any:
         """Return what a provider's lifespan yielded; the registry's own for `None`."""

@@ -7,20 +7,22 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Final
 
 import trio
 
 from trio_mcp.public import public
 from trio_mcp.server.lifecycle import ServerHandle, ServerState
-from trio_mcp.system.signals import ENDING, end_by
+from trio_mcp.system.signals import ENDING, end_by, end_soon
 
 
 @public
 async def stop_at_signals(handle: ServerHandle) -> None:
     """Stop a server gracefully at SIGINT or SIGTERM, and return once it has stopped.
 
-    On Windows, that is SIGINT (Ctrl-C) or SIGBREAK (Ctrl-Break). A second signal ends the process
-    at once. Signals are handled only in the main thread, and only if they are not ignored. `serve`
+    On Windows, that is SIGINT (Ctrl-C) or SIGBREAK (Ctrl-Break). A second signal cancels all that
+    the server does, and ends the process, by that signal, after a second at most (on Windows, at
+    once). Signals are handled only in the main thread, and only if they are not ignored. `serve`
     does this by itself, because the process is its own. So does `serve_http(own_process=True)`,
     before it reports that it listens.
 
@@ -35,32 +37,40 @@ async def stop_at_signals(handle: ServerHandle) -> None:
         ...         handle = await nursery.start(serve_http, registry)
         ...         await stop_at_signals(handle)
     """
-    with calling_at_signals(handle.stop):
+    with stopping_at_signals(handle):
         await handle.wait_for(ServerState.STOPPED)
 
 
+_MOMENT: Final = 1.0
+"""Seconds that what can be finished has after the second signal."""
+
+
 @contextmanager
-def calling_at_signals(
-    stop: Callable[[], None], call_soon: Callable[[Callable[[], None]], object] | None = None
+def stopping_at_signals(
+    handle: ServerHandle, call_soon: Callable[[Callable[[], None]], object] | None = None
 ) -> Iterator[None]:
-    """Have a function called in the Trio run at the first signal, for the length of a block.
+    """Stop a server at the first signal, and end the process at the second, after a moment.
 
     Args:
-        stop: The function.
+        handle: The server, which ends within the block.
         call_soon: Has a function called in the Trio run, where that is in another thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     call_soon = call_soon or trio.lowlevel.current_trio_token().run_sync_soon
-    seen = False
+    signals = 0
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        nonlocal seen
-        if seen:  # the default action ends the process, and tells its parent why
+        nonlocal signals
+        signals += 1
+        if signals == 1:
+            call_soon(handle.stop)
+        elif signals == 2:  # its parent learns why it ends, whatever holds it up
+            end_soon(number, _MOMENT)
+            call_soon(handle._abort)
+        else:
             end_by(number)
-        seen = True
-        call_soon(stop)
 
     taken = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
     previous = {number: signal.signal(number, on_signal) for number in taken}

@@ -1,5 +1,6 @@
 """The signals by which a process is asked to end."""
 
+import atexit
 import signal
 import sys
 from typing import Final
@@ -17,3 +18,16 @@ def end_by(number: int) -> None:
     """
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)
+
+
+def end_soon(number: int, seconds: float) -> None:
+    """End this process by a signal when it exits, and after so many seconds at the latest.
+
+    On Windows, it ends at once.
+    """
+    if sys.platform == "win32":
+        end_by(number)
+    else:
+        atexit.register(end_by, number)
+        signal.signal(signal.SIGALRM, lambda *_: end_by(number))
+        signal.setitimer(signal.ITIMER_REAL, seconds)

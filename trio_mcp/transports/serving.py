@@ -2,11 +2,13 @@
 
 The tasks must end before the lifespan is closed, and yet they may not be within it: a tool that
 ignores its cancellation would keep it open. So they run in a nursery that stands around the
-lifespan. Whatever is left there once the lifespan is closed is reported as stuck.
+lifespan. Whatever is left there once the lifespan is closed is reported as stuck. As it is there
+before the lifespan is, a connection can be read, and its end be noticed, while the lifespan opens.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -15,13 +17,11 @@ from typing import Final
 import trio
 
 from trio_mcp.background import background_nursery
-from trio_mcp.loggers import logger_of
 from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.registry.lifespan import Opened
-from trio_mcp.transports.flushing import flush_process
 from trio_mcp.wire.limits import Limits
 
-logger = logger_of("trio_mcp")
+logger = logging.getLogger("trio_mcp")
 
 OnStuck = Callable[[list[str]], None]
 """Called with labels of what ignores its cancellation, when nothing else is left to be done."""
@@ -33,52 +33,138 @@ def wait_for_stuck(labels: list[str]) -> None:
 
 
 _EXIT_STUCK: Final = 70  # EX_SOFTWARE
-_FLUSH_TIMEOUT: Final = 2.0
 
 
 def leave_process(labels: list[str]) -> None:
     """End a process that is ours, in spite of what Trio cannot end."""
     logger.critical("%s ignores its cancellation; the process exits", ", ".join(labels))
-    flush_process(_FLUSH_TIMEOUT)
+    logging.shutdown()
     os._exit(_EXIT_STUCK)
 
 
 class Serving:
-    """What the lifespans yielded, and the nursery of the tasks that use it."""
+    """Tasks that use what a registry's lifespan yields, in a nursery around it."""
 
-    def __init__(self, opened: Opened, nursery: trio.Nursery) -> None:
-        self.opened: Final = opened
-        self.nursery: Final = nursery
-        """Cancelled at the end of the block."""
+    opened: Opened
+    """What the lifespans yielded."""
+    nursery: trio.Nursery
+    """Cancelled when the lifespan is to be closed."""
+
+    def __init__(self, registry: Registry, limits: Limits) -> None:
+        self._registry = registry
+        self._limits = limits
+        self.is_open = False
+        """Whether the lifespan is, or was."""
+        self.closing: Final = trio.Event()
+        """Set when the lifespan is being closed, or is not wanted any more while it opens."""
         self.stuck: list[str] = []
         """Labels of calls that ignore their cancellation."""
+        self._failures: list[Exception] = []
         self._left = trio.Event()
+        self._ended = trio.Event()
+
+    async def hold_nursery(self, task_status: trio.TaskStatus[None]) -> None:
+        """Keep the nursery open until it is cancelled, and all of its tasks have ended."""
+        try:
+            async with trio.open_nursery() as self.nursery:
+                task_status.started()
+                await trio.sleep_forever()
+        finally:
+            self._ended.set()
 
     def leave(self, labels: Sequence[str] = ()) -> None:
-        """Have `run` return: what goes on seems to be stuck."""
+        """Have `wait` return: what goes on seems to be stuck."""
         self.stuck += labels
         self._left.set()
 
-    async def run(self, task: Callable[[], Awaitable[object]]) -> None:
-        """Run a task in the nursery, and wait until it ends, or `leave` is called.
-
-        Raises:
-            Exception: What the task raises.
-        """
-        failures: list[Exception] = []
+    def start(self, task: Callable[[], Awaitable[object]]) -> None:
+        """Run a task in the nursery. At its end, `wait` returns."""
 
         async def run() -> None:
             try:
                 await task()
-            except Exception as error:  # raised below, outside of any exception group
-                failures.append(error)
+            except Exception as error:  # raised by `wait`, outside of any exception group
+                self._failures.append(error)
             finally:
                 self._left.set()
+                if not self.is_open:
+                    self.closing.set()
 
         self.nursery.start_soon(run)
+
+    async def wait(self) -> None:
+        """Wait until the task that was started ends, or `leave` is called.
+
+        Raises:
+            Exception: What the task raised.
+        """
         await self._left.wait()
-        if failures:
-            raise failures[0]
+        if self._failures:
+            raise self._failures[0]
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[Opened]:
+        """Open the lifespan for the block.
+
+        At the end the tasks are cancelled, and the lifespan is closed when they have ended, or
+        after `Limits.cancel_timeout` and `Limits.flush_timeout`.
+
+        Raises:
+            LifespanError: The lifespan failed when it was opened, or closed.
+        """
+        async with catalogue_of(self._registry).opened(self._limits) as self.opened:
+            self.is_open = True
+            try:
+                yield self.opened
+            finally:
+                await self._end_tasks()
+                self.closing.set()
+
+    async def _end_tasks(self) -> None:
+        self.nursery.cancel_scope.cancel()
+        # Shielded, because answers may still be written; and bounded.
+        flush = 0 if self.stuck else self._limits.flush_timeout
+        with trio.CancelScope(shield=True) as waiting:
+            waiting.deadline = trio.current_time() + self._limits.cancel_timeout + flush
+            await self._ended.wait()
+        self.stuck = [] if self._ended.is_set() else self.stuck or ["A call"]
+
+
+@asynccontextmanager
+async def tasks_around(
+    registry: Registry, limits: Limits, on_stuck: OnStuck = wait_for_stuck
+) -> AsyncIterator[Serving]:
+    """Open a nursery for the tasks that use a registry's lifespan, before that is opened.
+
+    Args:
+        registry: Whose lifespan.
+        limits: The bounds to keep.
+        on_stuck: What to do about tasks, and about a lifespan, that ignore their cancellation.
+            Trio cannot abandon them; if it returns, they are waited for.
+    """
+    closed = trio.CancelScope(shield=True)
+
+    async def watch(here: Serving) -> None:
+        try:
+            await here.closing.wait()
+        finally:  # also if it is cancelled, as all of this then is
+            with closed:
+                if here.is_open:
+                    await here.closing.wait()
+                await trio.sleep(limits.lifespan_timeout + limits.cancel_timeout)
+                on_stuck([*here.stuck, f"The lifespan of {registry.name}"])
+
+    async with background_nursery() as outer:
+        here = Serving(registry, limits)
+        await outer.start(here.hold_nursery)
+        outer.start_soon(watch, here)
+        try:
+            yield here
+        finally:
+            closed.cancel()
+            here.nursery.cancel_scope.cancel()
+            if here.stuck:
+                on_stuck(here.stuck)
 
 
 @asynccontextmanager
@@ -87,57 +173,8 @@ async def serving(
 ) -> AsyncIterator[Serving]:
     """Open a registry's lifespan for the block, and a nursery for the tasks that use it.
 
-    At the end the tasks are cancelled, and the lifespan is closed when they have ended, or after
-    `Limits.cancel_timeout` and `Limits.flush_timeout`. It has `Limits.lifespan_timeout` for that,
-    and is cancelled then.
-
-    Args:
-        registry: Whose lifespan.
-        limits: The bounds to keep.
-        on_stuck: What to do about tasks, and about a lifespan, that ignore their cancellation.
-            Trio cannot abandon them; if it returns, they are waited for.
-
-    Raises:
-        LifespanError: The lifespan failed when it was opened, or closed.
+    Arguments are those of `tasks_around`; how it ends, and what it raises, is said by
+    `Serving.lifespan`.
     """
-    stuck: list[str] = []
-    closed = trio.CancelScope(shield=True)  # of the watch over the lifespan's end
-
-    async def watch() -> None:
-        with closed:
-            await trio.sleep(limits.lifespan_timeout + limits.cancel_timeout)
-            on_stuck([*stuck, f"The lifespan of {registry.name}"])
-
-    async with background_nursery() as outer:
-        try:
-            async with catalogue_of(registry).opened(limits) as opened:
-                ended = trio.Event()
-                nursery = await outer.start(_hold_nursery, ended)
-                here = Serving(opened, nursery)
-                try:
-                    yield here
-                finally:
-                    nursery.cancel_scope.cancel()
-                    # Shielded, because answers may still be written; and bounded.
-                    flush = 0 if here.stuck else limits.flush_timeout
-                    with trio.CancelScope(shield=True) as waiting:
-                        waiting.deadline = trio.current_time() + limits.cancel_timeout + flush
-                        await ended.wait()
-                    if not ended.is_set():
-                        stuck += here.stuck or ["A call"]
-                    outer.start_soon(watch)
-        finally:
-            closed.cancel()
-            if stuck:
-                on_stuck(stuck)
-
-
-async def _hold_nursery(
-    ended: trio.Event, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED
-) -> None:
-    try:
-        async with trio.open_nursery() as nursery:
-            task_status.started(nursery)
-            await trio.sleep_forever()
-    finally:
-        ended.set()
+    async with tasks_around(registry, limits, on_stuck) as here, here.lifespan():
+        yield here

@@ -19,7 +19,7 @@ from trio_mcp.server.session import Session
 from trio_mcp.server.subscriptions import send_changes
 from trio_mcp.system.descriptors import has_hung_up
 from trio_mcp.transports.claims import claimed
-from trio_mcp.transports.serving import OnStuck, serving, wait_for_stuck
+from trio_mcp.transports.serving import OnStuck, tasks_around, wait_for_stuck
 from trio_mcp.wire.limits import Limits
 
 
@@ -73,10 +73,10 @@ async def serve_connection(
     on_stuck: OnStuck = wait_for_stuck,
 ) -> None:
     """Serve one connection from the opening of the lifespan to its end, moving `lifecycle` on."""
+    session = Session()
+    server = Server(registry, limits)
     try:
-        async with serving(registry, limits, on_stuck) as here:
-            session = Session()
-            server = Server(registry, limits, here.opened)
+        async with tasks_around(registry, limits, on_stuck) as here:
             connection = Connection(
                 StreamLines(stream, limits.max_message_bytes, send_nowait),
                 Dispatcher(server, session),
@@ -84,11 +84,21 @@ async def serve_connection(
                 on_drain=lambda: lifecycle.reach(ServerState.DRAINING),
                 on_stuck=here.leave,
                 has_hung_up=_hang_up_of(stream),
+                is_held=True,
             )
             session.stop = connection.stop
-            lifecycle.running(connection.stop)
-            task_status.started(lifecycle)
-            await here.run(partial(run_connection, connection, registry, session))
+            lifecycle.stopped_by(connection.stop)
+            # It is read while the lifespan opens, so that its end is noticed.
+            here.start(partial(run_connection, connection, registry, session))
+            with lifecycle.scope:
+                async with here.lifespan() as opened:
+                    server.open(opened)
+                    connection.begin()
+                    lifecycle.reach(ServerState.RUNNING)
+                    task_status.started(lifecycle)
+                    await here.wait()
+            if not here.is_open:
+                await here.wait()  # what was read is answered all the same
     finally:
         lifecycle.reach(ServerState.STOPPED)
 

@@ -24,6 +24,7 @@ SERVER_BOUNDS: Final = (
     "progress_rate",
     "max_subscriptions",
     "max_subscription_bytes",
+    "startup_timeout",
     "lifespan_timeout",
 )
 """The fields of `Limits` that have no meaning for a client."""
@@ -101,6 +102,9 @@ class Limits:
 
     flush_timeout: float = field(default=2.0, validator=_at_least_zero)
     """Seconds that the last responses have to be written before they are dropped."""
+
+    startup_timeout: float = field(default=60.0, validator=_positive)
+    """Seconds that a registry's lifespan has to open before it is cancelled, and serving fails."""
 
     lifespan_timeout: float = field(default=5.0, validator=_at_least_zero)
     """Seconds that a registry's lifespan has to close before it is cancelled."""

@@ -23,7 +23,7 @@ from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.registry import check_registry
 from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
-from trio_mcp.server.signals import calling_at_signals
+from trio_mcp.server.signals import stopping_at_signals
 from trio_mcp.transports.flushing import flush_logs, flush_process
 from trio_mcp.transports.http.app import EXPLORER_PATH, HttpApp, http_app
 from trio_mcp.transports.http.metrics import log_totals
@@ -272,7 +272,8 @@ class _Service:
 
         with shared_settings(private_store) as settings:
             supervisor = Supervisor(workers, listeners, settings, timeout + _MORE_TIME)
-            await supervisor.run(started)
+            with self.handle.scope:
+                await supervisor.run(started)
         supervisor.leave()
         log_totals(self.app.registry.name, supervisor.counted)
 
@@ -281,7 +282,7 @@ class _Service:
         app, handle = self.app, self.handle
         app.workers = worker
         async with nullcontext() if worker is None else worker.serving(handle.stop, app.report):
-            with calling_at_signals(handle.stop) if own_process else nullcontext():
+            with stopping_at_signals(handle) if own_process else nullcontext(), handle.scope:
                 on_stuck = leave_process if own_process else wait_for_stuck
                 async with app.serving(on_stuck) as here:
                     await self._serve(here, listeners)
@@ -334,4 +335,5 @@ class _Service:
             task_status=Started(),
         )
         async with background_task(relay):
-            await here.run(listen)
+            here.start(listen)
+            await here.wait()

@@ -11,7 +11,7 @@ from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.registry import check_registry
 from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle
-from trio_mcp.server.signals import calling_at_signals
+from trio_mcp.server.signals import stopping_at_signals
 from trio_mcp.transports.serving import leave_process
 from trio_mcp.transports.stdio import open_stdio
 from trio_mcp.transports.stream import serve_connection
@@ -55,7 +55,7 @@ async def serve(
     """
     check_trio("serve")
     lifecycle = Lifecycle()
-    with calling_at_signals(lifecycle.stop):
+    with stopping_at_signals(lifecycle):
         await serve_process(registry, limits, lifecycle, task_status)
 
 

@@ -1,0 +1,143 @@
+"""A process that is told to end while it starts, or told so twice."""
+
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.client import RawClient
+from tests.support.processes import running
+
+pytestmark = pytest.mark.requirement("B9")
+
+EXIT_STUCK = 70
+SIGNALS = [signal.SIGTERM, signal.SIGINT]
+
+PROGRAM = """
+import asyncio, logging, sys, trio
+from contextlib import asynccontextmanager
+from functools import partial
+import trio_mcp, trio_mcp.aio
+from trio_mcp import Limits, connect
+from trio_mcp.transports.process import ProcessOptions
+
+how, opens = sys.argv[1:]
+HANGING = [sys.executable, "-c", "import os, sys; print('child', os.getpid(), '.', file=sys.stderr); sys.stdin.read()"]
+
+FORWARD = ProcessOptions(stderr="forward")
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+@asynccontextmanager
+async def lifespan(registry):
+    try:
+        say("opening")
+        if opens == "never":
+            await (asyncio if how == "asyncio" else trio).sleep(1000)
+        elif opens == "ignoring":
+            with trio.CancelScope(shield=True):
+                await trio.sleep(1000)
+        elif opens == "client":
+            async with connect(HANGING, connect_timeout=1000, process_options=FORWARD):
+                pass
+        yield
+    finally:
+        if how != "asyncio":
+            with trio.CancelScope(shield=True):
+                await trio.sleep(0)
+        say("closed")
+
+Registry = trio_mcp.aio.Registry if how == "asyncio" else trio_mcp.Registry
+registry = Registry("slow", lifespan=lifespan)
+
+@registry.tool
+async def wait() -> None:
+    try:
+        say("waiting")
+        await (asyncio if how == "asyncio" else trio).sleep(1000)
+    finally:
+        say("cleaned up")
+
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+limits = Limits(shutdown_grace=1000, cancel_timeout=0.1, lifespan_timeout=0.5)
+if how == "stdio":
+    trio.run(partial(trio_mcp.serve, registry, limits=limits))
+elif how == "asyncio":
+    asyncio.run(trio_mcp.aio.serve(registry, limits=limits))
+else:
+    serve = partial(trio_mcp.serve_http, registry, port=0, limits=limits, own_process=True)
+    trio.run(serve)
+say("the end")
+"""
+
+
+def program(how: str, opens: str) -> list[str]:
+    return [sys.executable, "-c", PROGRAM, how, opens]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("how", ["stdio", "http", "asyncio"])
+async def test_a_signal_ends_a_process_that_starts(how: str, number: int) -> None:
+    async with running(program(how, "never")) as server:
+        await server.said(b"opening")
+        server.signal(number)
+        assert await server.exit() == 0
+    assert b"closed\n" in server.stderr
+    assert b"the end\n" in server.stderr
+
+
+async def test_the_end_of_input_ends_a_process_that_starts() -> None:
+    async with running(program("stdio", "never")) as server:
+        await server.client.send(server.client.request_of("ping"))
+        await server.said(b"opening")
+        await server.client.send_eof()
+        [answer] = await server.client.receive_all()
+        assert answer["error"]["code"] == -32603
+        assert await server.exit() == 0
+    assert b"closed\n" in server.stderr
+
+
+@pytest.mark.parametrize("end", ["eof", "signal"])
+async def test_what_a_server_has_started_ends_with_it(end: str) -> None:
+    async with running(program("stdio", "client")) as server:
+        await server.said(b"child")
+        await server.said(b" .\n")
+        if end == "eof":
+            await server.client.send_eof()
+        else:
+            server.signal(signal.SIGTERM)
+        assert await server.exit() == 0
+    assert b"closed\n" in server.stderr
+    [child] = re.findall(rb"child (\d+) \.", server.stderr)
+    assert not Path(f"/proc/{int(child)}/exe").exists()
+
+
+@pytest.mark.parametrize("how", ["stdio", "http"])
+async def test_a_lifespan_that_ignores_it_does_not_keep_the_process(how: str) -> None:
+    async with running(program(how, "ignoring")) as server:
+        await server.said(b"opening")
+        server.signal(signal.SIGTERM)
+        assert await server.exit() == EXIT_STUCK
+    last = b"The lifespan of slow ignores its cancellation; the process exits"
+    assert server.stderr.splitlines()[-1] == last
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("how", ["stdio", "asyncio"])
+async def test_a_second_signal_does_not_skip_what_can_be_finished(how: str, number: int) -> None:
+    async with running(program(how, "at once")) as server:
+        client = RawClient(server.client.stream, "2026-07-28")
+        await client.start("wait")
+        await server.said(b"waiting")
+        listening = client.request_of("subscriptions/listen", {"notifications": {}})
+        await client.send(listening)
+        assert "acknowledged" in (await client.receive())["method"]
+        server.signal(number)
+        assert (await client.receive())["id"] == listening["id"]  # which ends it at once
+        server.signal(number)
+        assert await server.exit() == -number
+    said = bytes(server.stderr).splitlines()
+    assert {b"cleaned up", b"closed", b"the end"} <= set(said)
