@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from attrs import Attribute, fields
 
 from trio_mcp.wire.bounds import bound as bound
+from trio_mcp.wire.bounds import check_number as check_number
 from trio_mcp.wire.safe_repr import safe_repr
 
 T = TypeVar("T")

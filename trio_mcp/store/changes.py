@@ -98,6 +98,7 @@ def _is_delay(_: object, attribute: Attribute[Any], value: float | None) -> None
 
 
 _bytes: Final[Any] = validators.instance_of(bytes)
+_whole: Final[Any] = validators.optional(validators.instance_of(int))
 _at_least_one: Final[Any] = validators.ge(1)
 
 
@@ -182,7 +183,7 @@ class Add:
     key: str = field(validator=_is_key)
     amount: int = field(default=1, validator=validators.instance_of(int))
     ttl: float = field(kw_only=True, validator=_is_time)
-    limit: int | None = field(default=None, kw_only=True)
+    limit: int | None = field(default=None, kw_only=True, validator=_whole)
 
 
 @frozen

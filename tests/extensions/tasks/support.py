@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ import trio
 from tests.extensions.tasks import jobs
 from tests.extensions.ways import client_of as way_to
 from tests.support.client import RawClient, serving
+from tests.transports.http.support import Host, ModernClient
 from trio_mcp import Client, Handlers, Registry
 from trio_mcp.extensions.tasks import TaskInfo, TasksClient
 
@@ -45,6 +46,16 @@ async def client_of(
     era = options.pop("era", None)
     async with way_to(registry or jobs.make(), way, era, program=jobs, **options) as client:
         yield client
+
+
+def http_client(
+    host: Host, id: str | None = None, headers: Mapping[str, str] | None = None
+) -> ModernClient:
+    """A raw client over HTTP; with an id, for requests about that task."""
+    named = {} if id is None else {"mcp-name": id}
+    client = ModernClient(host, {**(headers or {}), **named}, capabilities=DECLARED)
+    client.added = ("task",)
+    return client
 
 
 @asynccontextmanager

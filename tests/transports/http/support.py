@@ -412,6 +412,8 @@ class HttpClient:
         self.capabilities: dict[str, Any] = {}
         self.address: tuple[str, int] | None = ("127.0.0.1", 50000)
         self.judging = True
+        self.added: tuple[str, ...] = ()
+        """The notifications and result types that extensions add."""
         self._ids = itertools.count(1)
         self.methods: dict[Any, str] = {}
         """By the ids of the requests."""
@@ -421,7 +423,7 @@ class HttpClient:
         if self.judging:
             for each in message if isinstance(message, list) else [message]:
                 method = self.methods.get(each.get("id")) if "method" not in each else None
-                official.judge(each, self.revision, method)
+                official.judge(each, self.revision, method, self.added)
 
     def headers_for(self, message: Any) -> dict[str, str | bytes | None]:
         """The headers that belong to a message."""

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.extensions.tasks.jobs import Gate, make
-from tests.extensions.tasks.support import DECLARED, client_of
+from tests.extensions.tasks.support import client_of, http_client
 from tests.store.contents import values_of
 from tests.transports.http.fleet import fleet
-from tests.transports.http.support import Host, ModernClient
+from tests.transports.http.support import Host
 from trio_mcp import http_app
 from trio_mcp.errors import LifespanError
 from trio_mcp.extensions.tasks import TasksClient
@@ -19,14 +19,9 @@ from trio_mcp.store.memory import MemoryStore
 pytestmark = pytest.mark.requirement("M2", "K3")
 
 
-def client_at(host: Host) -> ModernClient:
-    return ModernClient(host, capabilities=DECLARED)
-
-
 async def ask(host: Host, method: str, id: str, **params: Any) -> Any:
     """Ask an instance about a task."""
-    client = ModernClient(host, {"mcp-name": id}, capabilities=DECLARED)
-    return await client.request(method, {"taskId": id, **params})
+    return await http_client(host, id).request(method, {"taskId": id, **params})
 
 
 async def ended(host: Host, id: str) -> Any:
@@ -38,10 +33,10 @@ async def ended(host: Host, id: str) -> Any:
 async def test_a_task_is_known_at_all_instances() -> None:
     async with fleet(make) as those:
         here, there, elsewhere = those.hosts
-        task = (await client_at(here).call("add", a=1, b=2))["result"]
+        task = (await http_client(here).call("add", a=1, b=2))["result"]
         found = await ended(there, task["taskId"])
         assert found["result"]["structuredContent"] == 3
-        asking = (await client_at(there).call("paint", thing="door"))["result"]["taskId"]
+        asking = (await http_client(there).call("paint", thing="door"))["result"]["taskId"]
         while not (shown := await ask(here, "tasks/get", asking))["result"].get("inputRequests"):
             pass
         blue = {"action": "accept", "content": {"value": "blue"}}
@@ -54,7 +49,7 @@ async def test_a_task_is_known_at_all_instances() -> None:
 async def test_a_task_is_cancelled_from_any_instance() -> None:
     gate = Gate()
     async with fleet(lambda: make(gate)) as those:
-        task = (await client_at(those.hosts[0]).call("wait"))["result"]["taskId"]
+        task = (await http_client(those.hosts[0]).call("wait"))["result"]["taskId"]
         await gate.has_begun(1)
         assert (await ask(those.hosts[1], "tasks/cancel", task))["result"]["resultType"]
         await gate.has_ended(1)
@@ -64,7 +59,7 @@ async def test_a_task_is_cancelled_from_any_instance() -> None:
 async def test_a_store_of_its_own_goes_first() -> None:
     store = MemoryStore()
     async with fleet(lambda: make(store=store)) as those:
-        task = (await client_at(those.hosts[0]).call("add", a=1, b=2))["result"]["taskId"]
+        task = (await http_client(those.hosts[0]).call("add", a=1, b=2))["result"]["taskId"]
         assert (await ended(those.hosts[1], task))["status"] == "completed"
         assert [key for key in values_of(store) if key.endswith(task)]
         assert not [key for key in values_of(those.store) if key.endswith(task)]

@@ -6,18 +6,24 @@
 | `call/ID` | the call, until the task has ended |
 | `queue/ID` | how often it was begun, until its end; due whenever no process runs it |
 | `unfinished` | how many are in the queue |
+| `unfinished-OWNER` | how many of these are one owner's |
+| `kept-TTL-N` | bytes of calls and results of the tasks that were made in one window of time |
+| `kept-TTL-N-OWNER` | how many of these are one owner's |
 
 The process that has claimed the entry in the queue runs the task. All that it writes depends on the
 version that it got then, so one that was thought dead, and was replaced, can do no harm.
+
+A window is as long as tasks are kept. So what is kept at any time is of two windows, each of which
+may have half of the bytes; and nothing has to be counted when a task expires.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from trio_mcp.extending import offload
 from trio_mcp.extensions.tasks.call import KeptCall
@@ -37,6 +43,11 @@ from trio_mcp.store.changes import (
 from trio_mcp.store.protocol import Store
 
 Move = Callable[[Record], Record]
+Also = Callable[[Record, int], Iterable[Change]]
+
+
+def _nothing(record: Record, size: int) -> Sequence[Change]:
+    return ()
 
 
 def as_it_is(record: Record) -> Record:
@@ -48,6 +59,31 @@ class NoTask(Exception):
     """There is no such task, or no longer."""
 
 
+class NoRoom(Exception):
+    """All tasks, or those of one owner, take up as much as they may."""
+
+
+@frozen
+class Bounds:
+    """What tasks may take up."""
+
+    unfinished: float = inf
+    """How many may be unfinished."""
+    kept_bytes: float = inf
+    """Bytes of calls and results."""
+    share: float = 1.0
+    """The part of both that one owner may have."""
+
+    def part(self, amount: float, owner: str) -> int | None:
+        """Return how much of an amount all may have, or one owner; `None` if it is endless."""
+        if owner:
+            amount = max(1, amount * self.share)
+        return None if amount == inf else int(amount)
+
+
+_ENDLESS: Final = Bounds()
+
+
 @frozen
 class Claim:
     """The right to run a task."""
@@ -57,13 +93,28 @@ class Claim:
     """What the entry in the queue has to have still."""
     runs: int
     """How often it was begun, this time included."""
+    size: int = 0
+    """Bytes of its call."""
+    owner: str = ""
+    """Whose share it takes up; empty where there is but one owner."""
+
+    @classmethod
+    def of(cls, entry: Entry) -> Claim:
+        """Read an entry of the queue, or raise `ValueError`."""
+        runs, size, owner, *_ = [*entry.value.decode().split(" "), "0", ""]
+        return cls(entry.key.rpartition("/")[2], entry.version, int(runs), int(size), owner)
+
+    def value(self) -> bytes:
+        """Write what `of` reads."""
+        return f"{self.runs} {self.size} {self.owner}".encode()
 
 
 class KeptTasks:
     """The tasks of one server in a store, by its name."""
 
-    def __init__(self, store: Store, server: str) -> None:
+    def __init__(self, store: Store, server: str, bounds: Bounds = _ENDLESS) -> None:
         self.store: Final = store
+        self._bounds = bounds
         self._partition: Final = f"tasks-{key_part(server)[:16]}"
         self.queue: Final = f"{self._partition}:queue"
         """The folder to claim from, and the channel for news of it."""
@@ -77,26 +128,74 @@ class KeptTasks:
         return Check(self.key("queue", claim.id), expect=claim.version)
 
     async def create(
-        self, record: Record, call: KeptCall, *, limit: int, lease: float | None
+        self, record: Record, call: KeptCall, owner: str, *, lease: float | None
     ) -> Claim | None:
         """Write a new task, claimed for the seconds of a lease or left to any process that is free.
 
+        Args:
+            record: Its record.
+            call: Its call.
+            owner: Whose share it takes up; empty where there is but one owner.
+            lease: The seconds; `None` to leave it.
+
         Raises:
-            Conflict: There are `limit` already.
+            NoRoom: It would take up more than it may.
             StoreError: It may not have been written.
         """
-        id, runs = record.id, 0 if lease is None else 1
-        queued = Put(self.key("queue", id), b"%d" % runs, ttl=inf, delay=lease or 0, expect=ABSENT)
+        kept = await offload(KeptCall.encode, call)
+        who = key_part(owner)[:16] if owner else ""
+        claim = Claim(record.id, ABSENT, 0 if lease is None else 1, len(kept), who)
+        queued, task, called = (self.key(kind, record.id) for kind in ("queue", "task", "call"))
         changes: list[Change] = [
-            queued,
-            Put(self.key("task", id), record.encode(), ttl=record.ttl or inf),
-            Put(self.key("call", id), await offload(KeptCall.encode, call), ttl=inf),
-            Add(f"{self._partition}:unfinished", ttl=inf, limit=limit),
+            Put(queued, claim.value(), ttl=inf, delay=lease or 0, expect=ABSENT),
+            Put(task, record.encode(), ttl=record.ttl or inf),
+            Put(called, kept, ttl=inf),
+            *self._counted(claim, 1),
+            *self._kept(record, claim, len(kept)),
         ]
         if lease is None:
             changes.append(News(self.queue))
-        version, *_ = await self.store.commit(*changes)
-        return None if lease is None else Claim(id, version, runs)
+        try:
+            version, *_ = await self.store.commit(*changes)
+        except Conflict as conflict:
+            raise self._no_room(conflict, claim) from None
+        return None if lease is None else evolve(claim, version=version)
+
+    def _counted(self, claim: Claim, amount: int) -> list[Add]:
+        """Count an unfinished task, or one that has ended, for all and for its owner."""
+        limits = {who: self._bounds.part(self._bounds.unfinished, who) for who in ("", claim.owner)}
+        return [
+            Add(self._of("unfinished", who), amount, ttl=inf, limit=limit if amount > 0 else None)
+            for who, limit in limits.items()
+        ]
+
+    def _kept(self, record: Record, claim: Claim, size: int, *, bounded: bool = True) -> list[Add]:
+        """Count bytes that are kept, for all and for an owner; or fewer."""
+        ttl = record.ttl or inf
+        window = f"kept-{ttl:g}-{record.created // ttl:.0f}"
+        half = self._bounds.kept_bytes / 2
+        limits = {who: self._bounds.part(half, who) for who in ("", claim.owner)}
+        bounded = bounded and size > 0
+        return [
+            Add(self._of(window, who), size, ttl=2 * ttl, limit=limit if bounded else None)
+            for who, limit in limits.items()
+        ]
+
+    def _of(self, name: str, owner: str) -> str:
+        return f"{self._partition}:{name}-{owner}" if owner else f"{self._partition}:{name}"
+
+    def _no_room(self, conflict: Conflict, claim: Claim) -> Exception:
+        """Return what a conflict means: no room, or what it says itself."""
+        change = conflict.change
+        if not isinstance(change, Add):
+            return conflict
+        is_owners = bool(claim.owner) and change.key.endswith(f"-{claim.owner}")
+        if change.key.startswith(self._of("kept", "")):
+            whose = "Your tasks take" if is_owners else "All tasks together take"
+            return NoRoom(f"{whose} up as many bytes as they may; try again when some have expired")
+        if is_owners:
+            return NoRoom(f"You have {change.limit} unfinished tasks already; cancel one, or wait")
+        return NoRoom(f"There are {change.limit} unfinished tasks already; try again later")
 
     async def find(self, id: str) -> tuple[Record, Entry]:
         """Read a task, or raise `NoTask` or `Damaged`."""
@@ -113,13 +212,14 @@ class KeptTasks:
             raise NoTask(id)
         return entry
 
-    async def change(self, id: str, move: Move, *also: Change) -> Record:
+    async def change(self, id: str, move: Move, also: Also = _nothing) -> Record:
         """Move a task on, however often others change it meanwhile, and return its record.
 
         Args:
             id: The task.
             move: The move. It is made again if another change was faster.
-            *also: Changes that are written with it, or not at all.
+            also: Makes changes that are written with it, or not at all, from the record and its
+                length.
 
         Raises:
             NoTask: There is none.
@@ -129,11 +229,11 @@ class KeptTasks:
         while True:
             old, entry = await self.find(id)
             new = move(old)
-            changes = list(also)
+            kept = entry.value if new is old else await offload(Record.encode, new)
+            changes = list(also(new, len(kept)))
             if new is not old:
-                kept = await offload(Record.encode, new)
                 changes += [Put(key, kept, ttl=entry.ttl, expect=entry.version), News(key)]
-            elif all(isinstance(change, Check) for change in also):
+            elif all(isinstance(change, Check) for change in changes):
                 return old
             try:
                 await self.store.commit(*changes)
@@ -145,30 +245,43 @@ class KeptTasks:
 
     async def begin_again(self, claim: Claim, lease: float) -> Claim:
         """Note that a task is begun once more; `Conflict` if another process has it."""
-        runs = claim.runs + 1
-        (version,) = await self.store.commit(self._queued(claim, runs, lease))
-        return Claim(claim.id, version, runs)
+        again = evolve(claim, runs=claim.runs + 1)
+        (version,) = await self.store.commit(self._queued(again, lease))
+        return evolve(again, version=version)
 
     async def give_back(self, claim: Claim) -> None:
         """Let another process run a task, as if this run had not begun; or raise `Conflict`."""
-        await self.store.commit(self._queued(claim, claim.runs - 1, 0), News(self.queue))
+        unbegun = evolve(claim, runs=claim.runs - 1)
+        await self.store.commit(self._queued(unbegun, 0), News(self.queue))
 
-    def _queued(self, claim: Claim, runs: int, delay: float) -> Put:
+    def _queued(self, claim: Claim, delay: float) -> Put:
         key = self.key("queue", claim.id)
-        return Put(key, b"%d" % runs, ttl=inf, delay=delay, expect=claim.version)
+        return Put(key, claim.value(), ttl=inf, delay=delay, expect=claim.version)
 
-    async def end(self, claim: Claim, move: Move) -> None:
+    async def end(self, claim: Claim, move: Move, *, bounded: bool = True) -> None:
         """Make the last move of a task, and take it out of the queue. It may have ended already.
 
+        Args:
+            claim: The right to.
+            move: The move.
+            bounded: Whether what is kept of it may not be more than there is room for.
+
         Raises:
+            NoRoom: There is no room for what is to be kept.
             Conflict: Another process has it.
         """
-        gone = (
+        gone: list[Change] = [
             Delete(self.key("queue", claim.id), expect=claim.version),
             Delete(self.key("call", claim.id)),
-            Add(f"{self._partition}:unfinished", -1, ttl=inf),
-        )
+            *self._counted(claim, -1),
+        ]
+
+        def also(record: Record, size: int) -> Sequence[Change]:
+            return *gone, *self._kept(record, claim, size - claim.size, bounded=bounded)
+
         try:
-            await self.change(claim.id, move, *gone)
+            await self.change(claim.id, move, also)
         except NoTask:
             await self.store.commit(*gone)
+        except Conflict as conflict:
+            raise self._no_room(conflict, claim) from None

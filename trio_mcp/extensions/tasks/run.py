@@ -17,7 +17,7 @@ from trio_mcp.background import background_nursery
 from trio_mcp.backoff import backoff
 from trio_mcp.extending import CallChannel, ExtensionServing, offload
 from trio_mcp.extensions.tasks.call import KeptCall
-from trio_mcp.extensions.tasks.kept import Claim, KeptTasks, Move, NoTask, as_it_is
+from trio_mcp.extensions.tasks.kept import Claim, KeptTasks, Move, NoRoom, NoTask, as_it_is
 from trio_mcp.extensions.tasks.record import Damaged, Record
 from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Conflict, Touch
@@ -103,9 +103,8 @@ class Run(CallChannel):
         self._reporting = False
 
     async def _change(self, move: Move) -> Record:
-        return await self._host.kept.change(
-            self._claim.id, move, self._host.kept.fence(self._claim)
-        )
+        fence = self._host.kept.fence(self._claim)
+        return await self._host.kept.change(self._claim.id, move, lambda *_: [fence])
 
     # -- what it asks -------------------------------------------------------------------------
 
@@ -228,12 +227,15 @@ class Run(CallChannel):
 
     async def _end(self, move: Move) -> None:
         """Write how the task has ended, however long the store is away."""
-        failures = 0
+        failures, bounded = 0, True
         while True:
             try:
                 with trio.move_on_after(_LAST_WRITE, shield=True):
-                    await self._host.kept.end(self._claim, move)
+                    await self._host.kept.end(self._claim, move, bounded=bounded)
                     return
+            except NoRoom as error:
+                move, bounded = failing(f"The result cannot be kept: {error}"), False
+                continue
             except Conflict:
                 # Written at the last attempt, in spite of its failure; or another process has it.
                 logger.warning("Task %s is not ours any more", self._claim.id)
@@ -255,7 +257,7 @@ class Run(CallChannel):
             if call.on_restart == "run again":
                 await self._host.kept.give_back(self._claim)
             else:
-                await self._host.kept.end(self._claim, failing(STOPPED))
+                await self._host.kept.end(self._claim, failing(STOPPED), bounded=False)
 
 
 def _fail(error: McpError, record: Record) -> Record:

@@ -12,11 +12,11 @@ from math import inf
 from typing import Any, Final
 
 import trio
-from attrs import define, field
+from attrs import Attribute, define, field
 
 from trio_mcp import McpError
 from trio_mcp.background import background_nursery
-from trio_mcp.checks import bound
+from trio_mcp.checks import bound, check_number
 from trio_mcp.extending import (
     ExtensionMethod,
     ExtensionRequest,
@@ -26,7 +26,7 @@ from trio_mcp.extending import (
     offload,
 )
 from trio_mcp.extensions.tasks.call import KeptCall
-from trio_mcp.extensions.tasks.kept import KeptTasks, NoTask
+from trio_mcp.extensions.tasks.kept import Bounds, KeptTasks, NoRoom, NoTask
 from trio_mcp.extensions.tasks.options import CANCEL, CHANGED, FILTER, GET, TASKS, UPDATE
 from trio_mcp.extensions.tasks.options import TaskOptions as Options
 from trio_mcp.extensions.tasks.record import Record
@@ -34,7 +34,7 @@ from trio_mcp.extensions.tasks.run import INTERNAL_ERROR, Host
 from trio_mcp.extensions.tasks.worker import Worker
 from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
-from trio_mcp.store.changes import Conflict, Entry
+from trio_mcp.store.changes import Entry
 from trio_mcp.store.errors import StoreError, StoreFull
 from trio_mcp.store.exact import dumps
 from trio_mcp.store.opening import check_store, opened
@@ -90,6 +90,12 @@ class _Serving:
     followed: set[str] = field(factory=set)
 
 
+def _is_share(_: object, attribute: Attribute[Any], value: Any) -> None:
+    check_number(attribute.alias or "", value)
+    if value > 1:
+        raise ValueError(f"{attribute.alias} is a part of 1, so at most 1, not {value!r}")
+
+
 @public_in("trio_mcp.extensions.tasks")
 @define(eq=False, repr=False, kw_only=True)
 class Tasks(ServerExtension):
@@ -111,6 +117,12 @@ class Tasks(ServerExtension):
             count.
         max_queued: How many tasks may be unfinished, in all processes; further ones are refused.
         max_result_bytes: The largest result, as JSON. A larger one fails the task.
+        max_kept_bytes: Bytes of calls and results that are kept, of all tasks; half of them of
+            those that are made in a time of `ttl`. Beyond that, further tasks are refused, and
+            those whose results have no room fail.
+        owner_share: The part of `max_queued` and `max_kept_bytes` that one owner may have: a
+            principal, or without tokens an address. Over stdio and within a process there is but
+            one owner, who may have all.
         lease: Seconds after which the tasks of a process that died are run by another one, or fail.
             A process that is stopped for longer loses its tasks.
 
@@ -136,6 +148,8 @@ class Tasks(ServerExtension):
     _max_running: int = field(default=16, validator=bound(whole=True, finite=True))
     _max_queued: int = field(default=1000, validator=bound(whole=True))
     _max_result_bytes: int = field(default=8 * 1024 * 1024, validator=bound(whole=True))
+    _max_kept_bytes: int = field(default=1024 * 1024 * 1024, validator=bound(whole=True))
+    _owner_share: float = field(default=0.1, validator=_is_share)
     _lease: float = field(default=30.0, validator=bound(finite=True))
 
     def __attrs_post_init__(self) -> None:
@@ -168,7 +182,8 @@ class Tasks(ServerExtension):
         async with opened(self._store_for(serving)) as store:
             # Not the nursery of `serving`: what runs there would outlive the store.
             async with background_nursery() as nursery:
-                kept = KeptTasks(store, serving.registry.name)
+                bounds = Bounds(self._max_queued, self._max_kept_bytes, self._owner_share)
+                kept = KeptTasks(store, serving.registry.name, bounds)
                 host = Host(
                     kept,
                     serving,
@@ -228,14 +243,14 @@ class Tasks(ServerExtension):
             answers=dict(request.answers),
         )
         call = KeptCall.of(request, options)
+        owner = request.principal or request.context.client_address or ""
         host = state.worker.host
         lease = self._lease if host.take_slot() else None
         claim = None
         try:
-            claim = await state.kept.create(record, call, limit=self._max_queued, lease=lease)
-        except Conflict:
-            text = f"There are {self._max_queued} unfinished tasks already; try again later"
-            raise McpError(TOO_MANY, text) from None
+            claim = await state.kept.create(record, call, owner, lease=lease)
+        except NoRoom as error:
+            raise McpError(TOO_MANY, str(error)) from None
         except StoreFull as error:
             raise _unavailable("There is no room for another task", error) from None
         except StoreError as error:

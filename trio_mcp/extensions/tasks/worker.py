@@ -84,7 +84,7 @@ class Worker:
     async def _resume(self, id: str, entry: Entry) -> None:
         found = None
         try:
-            found = await self._prepared(Claim(id, entry.version, int(entry.value)))
+            found = await self._prepared(Claim.of(entry))
         except (ValueError, Damaged) as error:
             logger.error("Task %s cannot be run: %s", id, error)
         except (StoreError, Conflict) as error:  # it is due again when the lease ends
@@ -111,7 +111,7 @@ class Worker:
                 move = failing(refusal)
         except NoTask:
             pass  # its time is over
-        await kept.end(claim, move)
+        await kept.end(claim, move, bounded=False)
         return None
 
     async def _live(self, claim: Claim, call: KeptCall) -> None:

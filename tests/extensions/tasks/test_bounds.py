@@ -1,0 +1,194 @@
+"""What tasks may take up, and the share of it that one owner has: no client locks others out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.extensions.tasks.jobs import Gate, make
+from tests.extensions.tasks.support import client_of, http_client
+from tests.store.redis_server import redis_server
+from tests.transports.http.fleet import Fleet, fleet
+from tests.transports.http.support import Host
+from trio_mcp import HttpPolicy, McpError, connect
+from trio_mcp.extensions.tasks import Tasks, TasksClient
+from trio_mcp.store.opening import open_store
+
+pytestmark = [
+    pytest.mark.requirement("K2", "K3"),
+    pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning"),
+]
+
+TOKENS = HttpPolicy(tokens={"a-token": "alice", "b-token": "bob"})
+ALICE, BOB = ({"authorization": f"Bearer {name}-token"} for name in "ab")
+
+each_store = pytest.mark.parametrize(
+    "kind", ["memory", "sqlite", pytest.param("redis", marks=pytest.mark.needs("redis-server"))]
+)
+
+
+@asynccontextmanager
+async def served(
+    kind: str,
+    folder: Path,
+    policy: HttpPolicy | None = TOKENS,
+    gate: Gate | None = None,
+    **options: Any,
+) -> AsyncIterator[Fleet]:
+    """Serve tasks at two instances."""
+
+    @asynccontextmanager
+    async def store_of() -> AsyncIterator[Any]:
+        if kind == "redis":
+            with redis_server(folder) as server:
+                async with open_store(server.url) as store:
+                    yield store
+            return
+        async with open_store("memory:" if kind == "memory" else folder / "tasks.db") as store:
+            yield store
+
+    async with store_of() as store:
+        options = {"ttl": 1e9, **options}  # so that no test stands at the border of two windows
+        async with fleet(lambda: make(gate, **options), policy, 2, store) as those:
+            yield those
+
+
+async def call(host: Host, who: dict[str, str], tool: str, **arguments: Any) -> Any:
+    """Call a tool; return the id of the task, or the message of the error."""
+    answer = await http_client(host, headers=who).call(tool, **arguments)
+    return answer["result"]["taskId"] if "result" in answer else answer["error"]
+
+
+async def about(host: Host, who: dict[str, str], method: str, id: str) -> Any:
+    return (await http_client(host, id, who).request(method, {"taskId": id}))["result"]
+
+
+async def ended(host: Host, who: dict[str, str], id: str) -> Any:
+    while (task := await about(host, who, "tasks/get", id))["status"] == "working":
+        await trio.sleep(0)
+    return task
+
+
+@each_store
+@pytest.mark.parametrize("tool", ["wait", "paint"])
+async def test_one_owner_has_a_share_of_the_unfinished_tasks(
+    kind: str, tool: str, tmp_path: Path
+) -> None:
+    """Whether they run, or wait for answers."""
+    arguments = {"thing": "door"} if tool == "paint" else {}
+    async with served(kind, tmp_path, max_queued=50, owner_share=0.06) as those:
+        here, there = those.hosts
+        ids = [await call(host, ALICE, tool, **arguments) for host in (here, there, here)]
+        for host in those.hosts:
+            assert await call(host, ALICE, tool, **arguments) == {
+                "code": -32000,
+                "message": "You have 3 unfinished tasks already; cancel one, or wait",
+            }
+        assert (await ended(there, BOB, await call(here, BOB, "add", a=1, b=2)))["result"]
+        await about(there, ALICE, "tasks/cancel", ids[0])
+        while isinstance(id := await call(here, ALICE, tool, **arguments), dict):
+            await trio.sleep(0)  # the process that runs the other one has not heard of it yet
+        assert (await about(there, ALICE, "tasks/get", id))["status"] != "cancelled"
+
+
+@each_store
+async def test_there_is_a_most_to_all_unfinished_tasks(kind: str, tmp_path: Path) -> None:
+    async with served(kind, tmp_path, max_queued=3, owner_share=0.7) as those:
+        for who in (ALICE, ALICE, BOB):
+            assert isinstance(await call(those.hosts[0], who, "wait"), str)
+        refused = await call(those.hosts[1], BOB, "wait")
+        assert refused["message"] == "There are 3 unfinished tasks already; try again later"
+
+
+async def test_without_tokens_an_address_has_a_share(tmp_path: Path) -> None:
+    policy = HttpPolicy(trusted_proxies=["127.0.0.1"])
+    async with served("memory", tmp_path, policy, max_queued=20) as those:
+        for address in ("192.0.2.7", "192.0.2.8"):
+            who = {"x-forwarded-for": address}
+            for host in those.hosts:
+                assert isinstance(await call(host, who, "wait"), str)
+            assert "You have 2" in (await call(those.hosts[0], who, "wait"))["message"]
+
+
+@each_store
+async def test_one_owner_has_a_share_of_the_bytes_that_are_kept(kind: str, tmp_path: Path) -> None:
+    async with served(kind, tmp_path, max_kept_bytes=200_000) as those:
+        here, there = those.hosts
+        results = [
+            await ended(there, ALICE, await call(here, ALICE, "big", size=2300)) for _ in range(4)
+        ]
+        assert [task["status"] for task in results] == 3 * ["completed"] + ["failed"]
+        why = "Your tasks take up as many bytes as they may; try again when some have expired"
+        assert results[3]["error"]["message"] == f"The result cannot be kept: {why}"
+        refused = await call(there, ALICE, "echo", value="x" * 4000)
+        assert refused == {"code": -32000, "message": why}
+        kept = await ended(here, BOB, await call(there, BOB, "big", size=2300))
+        assert kept["status"] == "completed"
+        assert (await ended(there, ALICE, await call(here, ALICE, "add", a=1, b=2)))["result"]
+
+
+@each_store
+async def test_there_is_a_most_to_all_bytes_that_are_kept(kind: str, tmp_path: Path) -> None:
+    async with served(kind, tmp_path, max_kept_bytes=20_000, owner_share=1) as those:
+        here, there = those.hosts
+        for who, status in ((ALICE, "completed"), (BOB, "completed"), (BOB, "failed")):
+            task = await ended(there, who, await call(here, who, "big", size=4000))
+            assert task["status"] == status
+        assert "All tasks together take up as many bytes" in task["error"]["message"]
+
+
+async def test_what_has_expired_makes_room(autojump_clock: Any) -> None:
+    # The time of day, by which windows are counted, does not jump: the store has forgotten them.
+    options = {"max_kept_bytes": 20_000, "ttl": 1e6, "lease": 1e5}
+    async with connect(make(**options), extensions=[TasksClient()]) as client:
+        for _ in range(2):
+            for _ in range(3):
+                assert await client.call_tool("big", {"size": 2300})
+            for _ in range(2):
+                with pytest.raises(McpError, match="as many bytes as they may"):
+                    await client.call_tool("big", {"size": 2300})
+            await trio.sleep(2e6)
+
+
+async def test_a_call_takes_up_room_until_its_task_has_ended(tmp_path: Path) -> None:
+    async with served("memory", tmp_path, max_kept_bytes=200_000) as those:
+        host, thing = those.hosts[0], "x" * 8000
+        first = await call(host, ALICE, "paint", thing=thing)
+        assert "as many bytes" in (await call(host, ALICE, "paint", thing=thing))["message"]
+        await about(host, ALICE, "tasks/cancel", first)
+        while isinstance(await call(host, ALICE, "paint", thing=thing), dict):
+            await trio.sleep(0)
+
+
+async def test_one_client_alone_has_it_all() -> None:
+    ours, gate = TasksClient(), Gate()
+    async with client_of(make(gate, max_queued=3, max_kept_bytes=20_000), ours) as client:
+        for _ in range(3):
+            await ours.start("wait")
+        with pytest.raises(McpError, match="There are 3 unfinished tasks already"):
+            await ours.start("wait")
+        gate.open.set()
+        await gate.has_ended(3)
+        assert await client.call_tool("big", {"size": 8000})
+
+
+@pytest.mark.needs("redis-server")
+async def test_what_is_endless_has_no_bound_in_redis(tmp_path: Path) -> None:
+    """Their digits are compared there."""
+    async with served(
+        "redis", tmp_path, max_queued=inf, max_kept_bytes=inf, owner_share=1
+    ) as those:
+        for number in range(12):
+            assert isinstance(await call(those.hosts[number % 2], ALICE, "wait"), str)
+
+
+@pytest.mark.parametrize("share", [0, -1, 1.5, "1", None, True])
+def test_a_share_is_a_part_of_all(share: Any) -> None:
+    with pytest.raises(ValueError, match="owner_share"):
+        Tasks(owner_share=share)
