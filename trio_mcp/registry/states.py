@@ -18,6 +18,9 @@ logger = logger_of("trio_mcp")
 MOST_STATES: Final = 100_000
 """States that are remembered as used, for as long as they would be good."""
 
+STATES_OF_ONE: Final = MOST_STATES // 10
+"""How many of them one owner may have."""
+
 
 class UsedStates:
     """The states that were used.
@@ -29,8 +32,12 @@ class UsedStates:
     def __init__(self, record: ReplayStore | None = None) -> None:
         self._record = record
 
-    async def consume(self, principal: str | None, state: OpenedState) -> None:
+    async def consume(self, owner: str, state: OpenedState) -> None:
         """Note that a state is used, before the work begins that it is for.
+
+        Args:
+            owner: Whose share of what is remembered it takes; empty where there is but one owner.
+            state: The state.
 
         Raises:
             StateRefused: It was used before, or too many were.
@@ -40,9 +47,9 @@ class UsedStates:
             from trio_mcp.store.used import ReplayRecord
 
             # By the clock of the sealer: Trio's is another one in each run.
-            self._record = ReplayRecord(MOST_STATES, MOST_STATES, time.time)
+            self._record = ReplayRecord(MOST_STATES, STATES_OF_ONE, time.time)
         try:
-            is_new = await self._record.add(principal or "", state.id, state.seconds)
+            is_new = await self._record.add(owner, state.id, state.seconds)
         except StoreError as error:
             logger.warning("%s", error)
             why = "The server cannot look up now whether this was answered before; send it again"

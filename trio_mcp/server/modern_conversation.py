@@ -162,7 +162,7 @@ class ModernConversation(RequestConversation):
         from trio_mcp.registry.sealing import StateRefused
 
         try:
-            await self._context.server.states.consume(self._context.session.principal, self._state)
+            await self._context.server.states.consume(self._context.session.owner, self._state)
         except StateRefused as refusal:
             raise _refused(refusal) from None
 

@@ -37,7 +37,8 @@ class ReplayRecord:
 
     Args:
         limit: Uses to remember.
-        share: How many of them one owner may have, so that none fills it alone.
+        share: How many of them one owner may have, so that none fills it alone. One without a name
+            is the only one there is, and may have all.
         clock: Tells the time, in seconds.
     """
 
@@ -63,7 +64,7 @@ class ReplayRecord:
         use = key_part(f"{owner} {id}")  # however long the id is
         if any(use in window.used for window in self.windows) or len(self) >= self._limit:
             return False
-        if sum(window.counts[owner] for window in self.windows) >= self._share:
+        if owner and sum(window.counts[owner] for window in self.windows) >= self._share:
             return False
         if not self.windows or self.windows[-1].ends <= now:
             self.windows.append(_Window(now + self._longest / _WINDOWS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,17 @@ from tests.store.contents import lose_all, values_of
 from tests.store.redis_server import redis_server
 from tests.support.tools import echo, registry_of
 from tests.transports.http.fleet import Fleet, Unsteady, fleet
-from tests.transports.http.support import Host, ModernClient
+from tests.transports.http.support import Host, ModernClient, hosting
 from trio_mcp import Context, HttpPolicy, Registry
 from trio_mcp.auth import DPoP, Introspection
 from trio_mcp.extending import ExtensionRequest, ServerExtension
 from trio_mcp.middleware import McpCall, McpRequest
+from trio_mcp.registry import states
 from trio_mcp.registry.sealing import Sealer
 from trio_mcp.store.changes import Put
 from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.opening import open_store
+from trio_mcp.transports.http.sharing import shared as sharing
 
 pytestmark = pytest.mark.requirement("M2")
 
@@ -213,6 +216,29 @@ async def test_servers_of_other_names_have_other_keys() -> None:
     async with fleet(asking, store=store) as those, fleet(others, store=store) as strangers:
         params = await first_round(those.hosts[0])
         assert "error" in await second_round(strangers.hosts[0], params)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_one_owner_has_a_share_of_the_states_that_are_remembered(
+    shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (states, sharing):
+        monkeypatch.setattr(module, "STATES_OF_ONE", 2)
+    policy = HttpPolicy(trusted_proxies=["127.0.0.1"])
+    async with AsyncExitStack() as stack:
+        if shared:
+            hosts = (await stack.enter_async_context(fleet(asking, policy, size=2))).hosts
+        else:
+            hosts = [await stack.enter_async_context(hosting(asking(), policy=policy))]
+        for address in ("192.0.2.7", "192.0.2.8"):
+            served = []
+            for number in range(3):
+                host = hosts[number % len(hosts)]
+                params = await first_round(host)
+                client = client_at(host, **{"x-forwarded-for": address})
+                answer = await client.begin("tools/call", params).answer()
+                served.append("result" in answer)
+            assert served == [True, True, False]
 
 
 # -- proofs ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import trio
 from attrs import evolve
 
 from trio_mcp.registry import Registry, catalogue_of
-from trio_mcp.registry.states import MOST_STATES, UsedStates
+from trio_mcp.registry.states import STATES_OF_ONE, UsedStates
 from trio_mcp.store.protocol import Store
 from trio_mcp.store.rates import SharedBuckets
 from trio_mcp.store.shared import sharing
@@ -49,7 +49,7 @@ class StoreSharing(Sharing):
         self._keys = SharedKeys(
             self.instance, self._catalogue.name, self._catalogue.share_state_keys
         )
-        self.states = UsedStates(UsedOnce(store, "states", MOST_STATES, ttl))
+        self.states = UsedStates(UsedOnce(store, "states", STATES_OF_ONE, ttl))
         # Each for as long as it is in use.
         self._posts = WeakValueDictionary[tuple[str, str | None], SharedPosts]()
 
