@@ -115,6 +115,30 @@ async def test_what_is_served_beside_a_slow_server_is_there(
 
 
 @pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such files")
+@pytest.mark.requirement("E8")
+async def test_a_file_into_which_nothing_is_written_holds_no_signal_back(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    async with running([*COMMAND, "gateway", str(path)]) as server:
+        with trio.fail_after(120):
+            while (writer := opened_to_write(path)) is None:  # it is not reading yet
+                await trio.sleep(0.05)
+        try:
+            server.signal(signal.SIGTERM)
+            assert await server.exit() == 0
+        finally:
+            os.close(writer)
+
+
+def opened_to_write(path: Path) -> int | None:
+    try:
+        return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+
+
+@pytest.mark.long
 @pytest.mark.requirement("E8")
 @pytest.mark.parametrize("command", ["gateway", "proxy"])
 @pytest.mark.parametrize("by", ["signal", "client"])

@@ -19,8 +19,10 @@ from attrs import evolve, field, frozen
 
 from trio_mcp.checks import names_only
 from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.client.opening import check_target
 from trio_mcp.errors import ConfigError
 from trio_mcp.registry import Registry
+from trio_mcp.threads import in_thread
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.bounds import is_number
 from trio_mcp.wire.closest import did_you_mean
@@ -115,6 +117,21 @@ def read_servers(source: Source, env: Mapping[str, str] | None = None) -> list[S
     entry = partial(_Entry, where, folder, os.environ if env is None else env)
     found = [entry(name, given).read() for name, given in table.items()]
     return [server for server in found if server is not None]
+
+
+async def load_servers(source: Source) -> list[ServerConfig]:
+    """Read the servers that are configured, and check that each can be reached in some way.
+
+    Raises:
+        Exception: As `read_servers` and `check_target`.
+
+    A file is read in a thread, as it may be a pipe into which nothing is written.
+    """
+    is_file = not isinstance(source, Mapping)
+    found = await in_thread(read_servers, source) if is_file else read_servers(source)
+    for config in found:
+        check_target(f"server {config.name!r}", config.target)
+    return found
 
 
 def _parsed(path: Path) -> Mapping[str, Json]:

@@ -12,9 +12,9 @@ from attrs import asdict, define, field
 
 from trio_mcp.background import background_nursery, run_all
 from trio_mcp.client.http.options import HttpOptions
-from trio_mcp.client.opening import Target, check_target
+from trio_mcp.client.opening import Target
 from trio_mcp.client.state import ClientState, Disconnected
-from trio_mcp.compose.config import ServerConfig, Source, read_servers
+from trio_mcp.compose.config import ServerConfig, Source, load_servers
 from trio_mcp.compose.names import UniqueNames
 from trio_mcp.compose.remote import Remote
 from trio_mcp.compose.supervised import Backoff
@@ -159,9 +159,7 @@ class Gateway:
             ValueError: An option does not fit a server; likewise.
         """
         async with self._loading:
-            configs = {config.name: config for config in read_servers(source)}
-            for config in configs.values():
-                check_target(f"server {config.name!r}", config.target)
+            configs = {config.name: config for config in await load_servers(source)}
             names = UniqueNames(list(configs))
             kept = {
                 name

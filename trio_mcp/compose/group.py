@@ -18,11 +18,10 @@ from trio_mcp.client.contents import ReadResult
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.notifications import ProgressCallback
-from trio_mcp.client.opening import check_target
 from trio_mcp.client.result import CallResult
 from trio_mcp.client.state import ClientState
 from trio_mcp.client.tools import RemoteTool
-from trio_mcp.compose.config import ServerConfig, Source, read_servers
+from trio_mcp.compose.config import ServerConfig, Source, load_servers
 from trio_mcp.compose.following import follow_lists
 from trio_mcp.compose.names import UniqueNames
 from trio_mcp.compose.supervised import WAIT, Backoff, SupervisedConnection
@@ -354,9 +353,8 @@ async def connect_all(
     """
     check_trio("connect_all")
     check_number("wait", wait, zero=True)
-    configs = read_servers(source)
+    configs = await load_servers(source)
     for config in configs:
-        check_target(f"server {config.name!r}", config.target)
         check_limits("connect_all", config.target, limits or Limits())
     names = UniqueNames([config.name for config in configs])
     events: Broadcast[ServerEvent] = Broadcast()
