@@ -167,9 +167,9 @@ class Mount:
     # -- changes --------------------------------------------------------------------------
 
     def watch(self, uri: str) -> None:
-        """Watch a resource, if it is one of the provider's."""
-        inner = self.inward(uri)
-        if inner is not None and self.provider.has_resource(inner):
+        """Watch a resource, if it is the provider's that is read here: another may have it, too."""
+        inner, found = self.inward(uri), self.parent.find_resource(uri)
+        if inner is not None and found is not None and self._has_made(found[0]):
             self._watched.add(inner)
             self.provider.changes.add_watcher(inner, self)
 

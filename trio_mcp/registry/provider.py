@@ -281,10 +281,6 @@ class Provider:
         """Return the resource for a URI that is in no list, if there is one."""
         return None
 
-    def has_resource(self, uri: str) -> bool:
-        """Whether there is a resource or a template for a URI."""
-        return self.find_resource(uri) is not None
-
     def notify_resource_updated(self, uri: str) -> None:
         """Tell the clients that subscribed to a resource that its contents have changed.
 
