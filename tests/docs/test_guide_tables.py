@@ -149,7 +149,8 @@ async def test_types_that_travel_as_text(annotations: str, name: str, sent: str,
         (float, 3, "3.0"),
         (set[int], [1], "{1}"),
         (enum.Enum("Fare", {"SAVER": "saver"}), "saver", "<Fare.SAVER: 'saver'>"),
-        (int, "3", None),
+        (int, "3", "3"),
+        (int, "three", None),
         (int, True, None),
         (
             Trip,
@@ -413,7 +414,7 @@ async def test_a_call_that_the_server_ends(
 async def test_calls_that_are_refused_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with serving(taking(int)) as (client, _):
-        await client.call("use", x="4711")
+        await client.call("use", x="no. 4711")
         await client.call("4711")
     records = [each for each in caplog.records if each.name == "trio_mcp.calls"]
     told = [(each.tool, each.outcome) for each in records]  # type: ignore[attr-defined]

@@ -83,7 +83,7 @@ async def test_division_by_zero_is_a_tool_error() -> None:
 async def test_the_calculator_says_which_argument_is_wrong() -> None:
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("b", {"a": 1}),
-        ("b", {"a": 1, "b": "2"}),
+        ("b", {"a": 1, "b": "two"}),
         ("a", {"a": None, "b": 2}),
         ("c", {"a": 1, "b": 2, "c": 3}),
     ]

@@ -418,7 +418,7 @@ async def test_questions_side_by_side(mode: str, connected: Connect) -> None:
 
 async def test_questions_side_by_side_travel_together_and_are_sealed(connected: Connect) -> None:
     person = Person()
-    says = "A requestState was refused: foreign"
+    says = "A requestState was refused: foreign: it was sealed for another request or principal"
     async with connected("auto", says=says, **person.callbacks) as client:
         session = client.session
         await client.list_tools()

@@ -382,7 +382,7 @@ class Client:
         tool = self._tools.tool_for(name)
         given = dict(arguments or {})
         if not tool.fits_at_sight(given):
-            await self._tools.check(tool, given)
+            given = await self._tools.checked(tool, given)
         params: dict[str, Json] = {"name": tool.mcp_name, "arguments": given}
         if meta is not None:
             params["_meta"] = dict(meta)

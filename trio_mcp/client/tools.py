@@ -251,12 +251,25 @@ class ToolTable:
             raise ToolDisabled(f"tool {name!r} is disabled")
         return tool
 
-    async def check(self, tool: RemoteTool, arguments: dict[str, Json]) -> None:
+    async def checked(self, tool: RemoteTool, arguments: dict[str, Json]) -> dict[str, Json]:
         """Check arguments against a tool's schema, once the tools are listed.
+
+        Returns:
+            What to send: the same, or with those texts read as JSON for which the schema has no
+            use. Models write them so, and few servers know what is meant.
 
         Raises:
             InvalidArguments: They do not fit its schema.
         """
         problem = await tool.check(arguments) if self._is_listed else None
-        if problem is not None:
+        if problem is None:
+            return arguments
+        from trio_mcp.schema.lenient import read_texts  # most arguments fit
+
+        read = await offload(
+            lambda given: read_texts(tool.input_schema, given, tool.problem_with), arguments
+        )
+        if read is None:
             raise InvalidArguments(f"tool {tool.name!r}: {problem}")
+        logger.debug("tool %s: read as JSON, though they are texts: %s", tool.name, read[1])
+        return read[0]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, Unpack, overload
 
 import trio
+from attrs import evolve
 
 from trio_mcp.layers.binding import RefusedArguments, UncheckedArguments
 from trio_mcp.layers.call import Call
@@ -89,6 +90,9 @@ class Registry:
             It is entered once when serving begins and left when serving has ended. Handlers find
             what it yielded in `Context.state`.
         extensions: Extensions of the protocol that the server has (`ServerExtension`).
+        lenient_arguments: Whether an argument that is a text is read as JSON where a tool's schema
+            has no use for a text: `'["a"]'` for a list, `"3"` for a number, as many models write
+            them. It has to fit then.
         middleware: Async functions that run around every request, or around every call of a tool,
             resource, prompt or completion; the first one is outermost. Each takes an `McpRequest`
             or an `McpCall`, which the annotation of its first parameter says, and `call_next`. It
@@ -134,6 +138,7 @@ class Registry:
         visible: Visible | None = None,
         lifespan: Lifespan | None = None,
         extensions: Sequence[Extension] = (),
+        lenient_arguments: bool = True,
         middleware: Sequence[Middleware | CallMiddleware] = (),
     ) -> None:
         if not name or not version:
@@ -158,6 +163,7 @@ class Registry:
         )
         check_payload(self.info)
         self.instructions: Final = instructions
+        self._lenient_arguments = lenient_arguments
         around_requests, around_calls = _sorted_out(middleware)
         options = CatalogueOptions(
             page_size=page_size,
@@ -256,6 +262,8 @@ class Registry:
         tool = make_tool(
             self._prepared(function), usual_timeout=self._catalogue.tool_timeout, **options
         )
+        if not self._lenient_arguments:
+            tool = evolve(tool, lenient=False)
         return self._catalogue.register("tools", tool)
 
     def _prepared(self, function: Callable[..., Any]) -> Callable[..., Any]:

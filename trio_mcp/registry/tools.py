@@ -17,6 +17,7 @@ from attrs import evolve, frozen
 
 from trio_mcp.layers.binding import UncheckedArguments
 from trio_mcp.layers.concurrency import Slots
+from trio_mcp.loggers import logger_of
 from trio_mcp.registry.checks import (
     annotations_of,
     check_bound,
@@ -54,6 +55,8 @@ RESULT_TYPES: Final = frozenset({CallToolResult, ContentSource, *CONTENT_BLOCKS.
 LONGEST_NAME: Final = 128
 NAME_CHARACTERS: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
+logger = logger_of("trio_mcp.tools")
+
 
 @frozen(eq=False, kw_only=True, repr=False)
 class Tool(ReturnsContent):
@@ -67,6 +70,8 @@ class Tool(ReturnsContent):
     """Turns arguments that fit into the function's keyword arguments."""
     checks_arguments: bool = True
     """Whether arguments are held against the input schema here."""
+    lenient: bool = True
+    """Whether a text is read as JSON where the schema has no use for a text."""
 
     @cached_property
     def mirrored(self) -> Mapping[str, Path]:
@@ -126,8 +131,19 @@ class Tool(ReturnsContent):
     def _bind(self, arguments: dict[str, Json]) -> Keywords:
         problem = self._validate(arguments)
         if problem is not None:
-            raise ArgumentError(problem)
+            arguments = self._read(arguments, problem)
         return self.structure(arguments)
+
+    def _read(self, arguments: dict[str, Json], problem: str) -> dict[str, Json]:
+        """Return arguments in which texts were read as JSON, or raise `ArgumentError`."""
+        if self.lenient:
+            from trio_mcp.schema.lenient import read_texts  # most arguments fit
+
+            read = read_texts(self.description.input_schema, arguments, self._validate)
+            if read is not None:
+                logger.debug("%s: read as JSON, though they are texts: %s", self.label, read[1])
+                return read[0]
+        raise ArgumentError(problem)
 
 
 def tool_failure(text: str) -> dict[str, Json]:

@@ -66,6 +66,18 @@ async def test_a_consent_in_one_browser_is_none_in_another():
         assert len(elsewhere.pages) == 1
 
 
+async def test_what_waits_for_a_consent_is_no_login_that_has_it():
+    async with world() as here:
+        await here.client.register()
+        page = await here.browser.send("GET", here.client.authorization_url().removeprefix(SERVER))
+        found = re.search(r'name="ticket" value="([^"]+)"', page.body.decode())
+        assert found is not None
+        here.provider.codes["x"] = {}
+        back = f"/auth/callback?code=x&state={html.unescape(found[1])}"
+        assert (await here.browser.send("GET", back)).status == 400
+        assert here.provider.asked == []
+
+
 async def test_who_says_no_is_sent_back():
     async with world() as here:
         await here.client.register()
@@ -409,6 +421,18 @@ async def test_a_login_that_cannot_be_believed_ends_on_a_clear_page(lie, caplog)
         assert page.status == 502
         assert "did not log you in" in page.body.decode()
         assert not SECRETS.search(page.body.decode() + caplog.text)
+
+
+@pytest.mark.parametrize("option", ["allow", "grant_scopes"])
+async def test_a_function_of_the_author_s_that_fails_is_a_clear_page(option, caplog):
+    def fail(identity):
+        raise KeyError("the secret of the author")
+
+    async with world(**{option: fail}) as here:
+        page = await here.browser.visit(await begun(here))
+        assert page.status == 500
+        assert "secret of the author" not in page.body.decode()
+    assert "allow or grant_scopes" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,8 @@ class ProxyServer:
         self._upstream = upstream
         self._clients = clients
         self._clock = clock
+        # Apart, so that nothing that waits for a consent passes for a login that has it.
+        self._asked = Seal(how.secrets, "logins without consent", clock)
         self._logins = Seal(how.secrets, "logins", clock)
         self._cookies = Seal(how.secrets, "browsers", clock)
         # Several servers may share a store.
@@ -289,7 +291,7 @@ class ProxyServer:
             server=self._title,
             provider=self._how.provider.title,
             scopes=login.scopes,
-            login=self._logins.seal(asdict(login)),
+            login=self._asked.seal(asdict(login)),
             action="/consent",
             headers=[cookie],
         )
@@ -362,7 +364,7 @@ class ProxyServer:
     async def _consent(self, request: WebRequest) -> WebResponse:
         form = request.parameters()
         browser, consents = self._browser(request)
-        login = self._opened_login(form.get("ticket"), browser)
+        login = self._opened_login(self._asked, form.get("ticket"), browser)
         if form.get("answer") != "allow":
             return self._denied(login, "The person did not consent.")
         consents = [*consents, _consent(login.client, login.redirect)][-_MAX_CONSENTS:]
@@ -381,7 +383,7 @@ class ProxyServer:
     async def _callback(self, request: WebRequest) -> WebResponse:
         parameters = request.parameters()
         browser, _ = self._browser(request)
-        login = self._opened_login(parameters.get("state"), browser)
+        login = self._opened_login(self._logins, parameters.get("state"), browser)
         code = parameters.get("code")
         if "error" in parameters or code is None:
             return self._denied(login, "The login was not completed at the provider.")
@@ -391,21 +393,33 @@ class ProxyServer:
             )
         except AuthorizationError as error:
             raise self._provider_failed(error) from None
-        if not await is_allowed(self._how.allow, identity):
+        scopes = await self._let_in(identity, login.scopes)
+        if scopes is None:
             return self._denied(login, f"Your account may not use {_ascii(self._title)}.")
-        code = await self._grants.begin(self._new_grant(login, identity, tokens))
+        code = await self._grants.begin(self._new_grant(login, scopes, identity, tokens))
         return self._answer(login.redirect, login.state, {"code": code})
+
+    async def _let_in(self, identity: Identity, asked: list[str]) -> list[str] | None:
+        """Ask the author's functions for the scopes of a person; `None` if they may not come in."""
+        how = self._how
+        try:
+            if not await is_allowed(how.allow, identity):
+                return None
+            granted = how.grant_scopes(identity) if how.grant_scopes is not None else asked
+            return [scope for scope in asked if scope in frozenset(granted)]
+        except Exception:
+            logger.exception("A login has failed in allow or grant_scopes")
+            raise PageError(500, "Something went wrong", _UNAVAILABLE) from None
 
     def _denied(self, login: _Login, why: str) -> WebResponse:
         logger.info("A login is refused: %s", why)
         answer = {"error": "access_denied", "error_description": why}
         return self._answer(login.redirect, login.state, answer)
 
-    def _new_grant(self, login: _Login, identity: Identity, tokens: ProviderTokens) -> Grant:
-        may_have, how, now = login.scopes, self._how, self._clock()
-        if how.grant_scopes is not None:
-            allowed = frozenset(how.grant_scopes(identity))
-            may_have = [scope for scope in may_have if scope in allowed]
+    def _new_grant(
+        self, login: _Login, scopes: list[str], identity: Identity, tokens: ProviderTokens
+    ) -> Grant:
+        now = self._clock()
         return Grant(
             id=self._grants.new_id(identity.subject),
             subject=identity.subject,
@@ -413,7 +427,7 @@ class ProxyServer:
             email=identity.email,
             claims=_bounded(identity.claims),
             client=login.client,
-            scopes=tuple(may_have),
+            scopes=tuple(scopes),
             redirect=login.redirect,
             challenge=login.challenge,
             began=now,
@@ -429,8 +443,8 @@ class ProxyServer:
             "It refused, or did not answer as expected. " + _BACK,
         )
 
-    def _opened_login(self, sealed: str | None, browser: str) -> _Login:
-        found = self._logins.open(sealed or "", LOGIN_TIME)
+    def _opened_login(self, seal: Seal, sealed: str | None, browser: str) -> _Login:
+        found = seal.open(sealed or "", LOGIN_TIME)
         if found is None:
             raise PageError(400, "This login has expired", _BACK)
         login = _Login(**found)
