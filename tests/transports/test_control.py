@@ -273,3 +273,99 @@ async def test_lifespans_are_open_within_the_block():
 async def test_integers_of_any_size_survive(router):
     request = json.dumps(control(mcp("ping", id=2**70))).encode()
     assert success(json.loads(await router.handle_bytes(request)))["id"] == 2**70
+
+
+# -- tools that are approved beforehand ---------------------------------------------------------
+
+
+def tools_in(answer) -> list[str]:
+    return [tool["name"] for tool in success(answer)["result"]["tools"]]
+
+
+@pytest.mark.requirement("D3")
+@pytest.mark.parametrize(
+    ("allowed", "one", "two"),
+    [
+        (None, ["whoami", "sleep"], ["whoami", "sleep"]),
+        ([], [], []),
+        (["mcp__one__whoami"], ["whoami"], []),
+        (["mcp__one"], ["whoami", "sleep"], []),
+        (["mcp__one__*", "mcp__two__s*"], ["whoami", "sleep"], ["sleep"]),
+        (["mcp__*__whoami"], ["whoami"], ["whoami"]),
+        (["mcp__one__who"], [], []),
+    ],
+)
+async def test_only_tools_that_are_allowed_are_listed_and_called(allowed, one, two):
+    servers = {"one": registry_named("one"), "two": registry_named("two")}
+    router = ControlRouter(servers, allowed=allowed)
+    for name, expected in (("one", one), ("two", two)):
+        assert tools_in(await router.handle(control(mcp("tools/list"), name))) == expected
+        for tool, arguments in (("whoami", {}), ("sleep", {"seconds": 0})):
+            answer = success(await router.handle(control(call(tool, 3, **arguments), name)))
+            assert answer["id"] == 3
+            if tool in expected:
+                assert "result" in answer
+            else:
+                assert answer["error"]["code"] == -32602
+                assert answer["error"]["message"] == f"Unknown tool: {tool}"
+                assert answer["error"]["data"]["requestId"] == 3
+    assert router.allowed_tools == [
+        *(f"mcp__one__{tool}" for tool in one),
+        *(f"mcp__two__{tool}" for tool in two),
+    ]
+
+
+@pytest.mark.requirement("D3")
+async def test_in_a_batch_too_no_other_tool_is_called():
+    router = ControlRouter({"one": registry_named("one")}, allowed=["mcp__one__whoami"])
+    hello = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {}}
+    success(await router.handle(control(mcp("initialize", **hello))))
+    batch = [call("sleep", 1, seconds=0), call("whoami", 2), mcp("tools/list", 3), mcp("ping", 4)]
+    answers = {each["id"]: each for each in success(await router.handle(control(batch)))}
+    assert answers[1]["error"]["message"] == "Unknown tool: sleep"
+    assert answers[2]["result"]["content"][0]["text"].startswith("one 2025-03-26")
+    assert [tool["name"] for tool in answers[3]["result"]["tools"]] == ["whoami"]
+    assert answers[4]["result"] == {}
+    said = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    (only,) = success(await router.handle(control([batch[0], said])))
+    assert "error" in only
+    (alone,) = success(await router.handle(control(batch[:1])))
+    assert alone["id"] == 1
+    assert "error" in alone
+    other = ControlRouter({"one": registry_named("one")}, allowed=["mcp__one__whoami"])
+    success(
+        await other.handle(control(mcp("initialize", **{**hello, "protocolVersion": "2025-11-25"})))
+    )
+    whole = success(await other.handle(control(batch)))  # other revisions have no batches
+    assert whole["error"]["code"] == -32600
+
+
+@pytest.mark.requirement("D3")
+async def test_what_is_added_later_is_allowed_by_its_name():
+    registry = registry_named("one")
+    router = ControlRouter({"one": registry}, allowed=["mcp__one__late*"])
+    assert router.allowed_tools == []
+
+    @registry.tool
+    async def later() -> str:
+        return "late"
+
+    assert router.allowed_tools == ["mcp__one__later"]
+    answer = success(await router.handle(control(call("later"))))
+    assert answer["result"]["content"][0]["text"] == "late"
+
+
+@pytest.mark.requirement("D3")
+@pytest.mark.parametrize("name", ["whoami", "mcp__three__x", "mcp__one_x", "", "mcp_*"])
+def test_a_name_that_means_no_tool_is_refused(name):
+    servers = {"one": registry_named("one"), "two": registry_named("two")}
+    if name == "mcp_*":  # for it means all of them
+        assert len(ControlRouter(servers, allowed=[name]).allowed_tools) == 4
+    else:
+        with pytest.raises(ValueError, match="means no tool of mcp__one, mcp__two"):
+            ControlRouter(servers, allowed=[name])
+
+
+def test_one_name_alone_is_no_list():
+    with pytest.raises(TypeError, match="a list of names"):
+        ControlRouter({"one": registry_named("one")}, allowed="mcp__one")

@@ -17,7 +17,7 @@ the details of either. A request without a `request_id` gets an answer without o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final
@@ -29,9 +29,10 @@ from trio_mcp.peer.lines import decoded
 from trio_mcp.public import public
 from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.threads import offload
+from trio_mcp.transports.allowed import AllowedTools, checked_patterns
 from trio_mcp.transports.memory import Embedded
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
-from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Json, encode, is_id, json_type
+from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Json, encode, is_id, json_type
 from trio_mcp.wire.jsonrpc import error_line as encode_error
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.weight import is_heavier
@@ -48,9 +49,12 @@ class ControlRouter:
     Args:
         servers: Registries by name.
         limits: The bounds that each server keeps: time-outs, concurrency, batch length.
+        allowed: The tools that are approved beforehand, by the names that hosts have for them:
+            `mcp__SERVER__TOOL`, where `*` stands for any characters, or `mcp__SERVER` for all of a
+            server. Others are not listed, and unknown to who calls them. `None` for all tools.
 
     Raises:
-        ValueError: There is no server to route to.
+        ValueError: There is no server to route to, or a name in `allowed` means none.
         TypeError: One of them is not a registry.
 
     Example:
@@ -59,10 +63,20 @@ class ControlRouter:
         ...         return await router.handle(request)
     """
 
-    def __init__(self, servers: Mapping[str, Registry], *, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        servers: Mapping[str, Registry],
+        *,
+        limits: Limits | None = None,
+        allowed: Iterable[str] | None = None,
+    ) -> None:
         if not servers:
             raise ValueError("there is no server to route to")
         self._registries = dict(servers)
+        patterns = checked_patterns(allowed, servers)
+        self._allowed = {
+            name: AllowedTools(name, registry, patterns) for name, registry in servers.items()
+        }
         self._limits = limits or Limits()
         self._servers = {name: Embedded(each, limits) for name, each in servers.items()}
         self._lifespans = AsyncExitStack()
@@ -91,6 +105,13 @@ class ControlRouter:
     def close(self) -> None:
         """Accept no more messages. The registries are not touched; closing twice is fine."""
         self._closed = True
+
+    @property
+    def allowed_tools(self) -> list[str]:
+        """The names of all tools that can be called now, as hosts have them."""
+        return [
+            server.full_name(tool) for server in self._allowed.values() for tool in server.names()
+        ]
 
     async def handle(self, request: Json) -> dict[str, Json]:
         """Answer one control request.
@@ -131,8 +152,20 @@ class ControlRouter:
         server = self._servers.get(name)
         if server is None:
             data = {"server": name, "known": list(self._servers)}
-            error = McpError(METHOD_NOT_FOUND, f"Server not found: {name}", data)
-            return orjson.loads(encode_error(_id_of(message), error))
+            missing = McpError(METHOD_NOT_FOUND, f"Server not found: {name}", data)
+            return _error_answer(message, missing)
+        allowed, several = self._allowed[name], message if isinstance(message, list) else [message]
+        errors = [allowed.refusal(member) for member in several]
+        refused = [_error_answer(m, e) for m, e in zip(several, errors, strict=True) if e]
+        if not refused:
+            return allowed.shown(several, await self._answer(server, message))
+        if not isinstance(message, list):
+            return refused[0]
+        passed = [m for m, e in zip(several, errors, strict=True) if e is None]
+        answers = allowed.shown(passed, await self._answer(server, passed) if passed else [])
+        return [*(answers or ()), *refused] if isinstance(answers, list | None) else answers
+
+    async def _answer(self, server: Embedded, message: Json) -> Json:
         # Neither side is to be able to change what the other one holds.
         copied = await decoded(encode(message)[:-1], self._limits)
         line = None if copied is None else await server.answer(copied)
@@ -209,9 +242,6 @@ def _response(request: Json, subtype: str, body: dict[str, Json]) -> dict[str, J
     return {"type": "control_response", "response": {"subtype": subtype, **named, **body}}
 
 
-def _id_of(message: Json) -> Id:
+def _error_answer(message: Json, error: McpError) -> Json:
     id: Json = message.get("id") if isinstance(message, dict) else None
-    if is_id(id):
-        known: Id = id
-        return known
-    return UNKNOWN_ID
+    return orjson.loads(encode_error(id if is_id(id) else UNKNOWN_ID, error))
