@@ -150,6 +150,8 @@ class Script:
     """Answers by target, by JSON-RPC method, or by HTTP method for what has none."""
     requests: list[Incoming] = field(factory=list)
     connections: int = 0
+    accepted: int = 0
+    """The connections so far."""
     """How many are open."""
     _news: trio.Condition = field(factory=trio.Condition)
 
@@ -177,6 +179,7 @@ class Script:
     async def serve(self, stream: trio.abc.Stream) -> None:
         """Serve one connection."""
         self.connections += 1
+        self.accepted += 1
         try:
             async with stream:
                 await self._serve(stream)

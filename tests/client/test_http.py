@@ -4,6 +4,7 @@ import json
 import logging
 import ssl
 import sys
+import time
 import traceback
 from collections.abc import Callable
 
@@ -148,6 +149,22 @@ async def test_connections_are_used_again(autojump_clock) -> None:
             await client.call_tool("echo")
             await trio.sleep(0.6)
         assert len(network.attempts) == 1
+
+
+@f7
+@pytest.mark.parametrize(
+    ("keep_alive", "passed", "connections"), [(None, 30.0, 1), (None, 61.0, 2), (5.0, 6.0, 2)]
+)
+async def test_a_connection_is_kept_for_a_minute(
+    keep_alive: float | None, passed: float, connections: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, now = Script(), time.monotonic
+    http = HttpOptions() if keep_alive is None else HttpOptions(keep_alive=keep_alive)
+    async with serving(script) as url, connect(url, http=http) as client:
+        await client.call_tool("echo", {"text": "hello"})
+        monkeypatch.setattr(time, "monotonic", lambda: now() + passed)
+        await client.call_tool("echo", {"text": "hello"})
+        assert script.accepted == connections
 
 
 @f7

@@ -145,7 +145,9 @@ class Endpoint:
             verify=verify,
             trust_env=options.trust_env,
             limits=self._http.Limits(
-                max_connections=connections, max_keepalive_connections=connections
+                max_connections=connections,
+                max_keepalive_connections=connections,
+                keepalive_expiry=options.keep_alive,
             ),
         )
         return client

@@ -123,6 +123,9 @@ class HttpOptions:
     """Connections at a time; further requests wait for one. A subscription, and in legacy
     revisions the stream of the server's own messages, have one each."""
 
+    keep_alive: float = field(default=60.0, validator=_positive)
+    """Seconds that a connection is kept between two requests, unless the server closes it."""
+
     connect_timeout: float = field(default=10.0, validator=_positive)
     """Seconds to connect, TLS included."""
 
