@@ -48,17 +48,7 @@ _SPENT: Final = ("invalid_grant", "invalid_client", "unauthorized_client", "inva
 
 @define(eq=False, kw_only=True, slots=False)
 class AuthorizationFlow(httpx2.Auth, ABC):
-    """A way to get tokens, which subclasses complete.
-
-    Args:
-        scopes: Scopes to ask for besides those that the server needs; `None` to ask for what the
-            server says, and nothing else.
-        issuer: The authorization server that this is for. If the server names another, that is
-            refused.
-        store: Where tokens are kept; by default in memory.
-        dpop: Whether tokens are bound to a key (RFC 9449); by default if the server wants it.
-        fetching: How authorization servers are reached.
-    """
+    """A way to get tokens, which subclasses complete. They say what its options are."""
 
     scopes: Sequence[str] | None = None
     issuer: str | None = None

@@ -41,13 +41,7 @@ async def register(
 ) -> ClientRegistration:
     """Register with an authorization server (RFC 7591), as a program on a person's machine.
 
-    Args:
-        fetching: How it is reached.
-        server: Its metadata.
-        redirect_uri: Where it may send people back to.
-        name: Our name when it asks them.
-        near: The server that sends us there.
-        scopes: The scopes that we may ask for; none to leave that to it.
+    Without scopes, the authorization server decides which ones we may ask for.
 
     Raises:
         AuthorizationError: It refuses, or does not register clients.

@@ -299,17 +299,18 @@ def _loaded(text: str, place: str) -> list[Login]:
 def _login(kept: dict[str, Any]) -> Login:
     for name in ("issuer", "resource"):
         parsed(kept[name], name)
-    token = kept["token"]
-    if token is not None:
-        token = Token(**{**token, "scopes": _scopes(token)})
-    client = kept["client"]
-    if client is not None:
-        client = read(ClientRegistration, client, "a registration")
-    return Login(**{**kept, "client": client, "token": token, "scopes": _scopes(kept)})
+    client, token = kept["client"], kept["token"]
+    return Login(
+        **{
+            **kept,
+            "client": None if client is None else read(ClientRegistration, client, "a client"),
+            "token": None if token is None else Token(**{**token, "scopes": _scopes(token)}),
+            "scopes": _scopes(kept),
+        }
+    )
 
 
 def _scopes(kept: dict[str, Any]) -> tuple[str, ...]:
-    scopes = tuple(kept["scopes"])
-    if not all(isinstance(scope, str) for scope in scopes):
+    if not all(isinstance(scope, str) for scope in kept["scopes"]):
         raise ValueError("scopes are no texts")
-    return scopes
+    return tuple(kept["scopes"])

@@ -124,13 +124,9 @@ class Authenticator:
     # -- tokens ---------------------------------------------------------------------------
 
     def known(self, header: str | None) -> Authorization | None:
-        """Look up a bearer token that was verified before, without reading it again.
+        """Return what a request without a proof may do, if its bearer token was verified before.
 
-        Args:
-            header: `Authorization` of a request without a proof.
-
-        Returns:
-            What it may do; `None` if `authorize` has to decide.
+        If it is not known, `authorize` has to decide.
         """
         if header is None or header[:7].lower() != "bearer " or self._is_dpop_required:
             return None

@@ -59,10 +59,7 @@ class Introspector:
     _shared: Answers
 
     async def __call__(self, token: str) -> tuple[Authorization, float]:
-        """Check a token.
-
-        Returns:
-            What it allows, and for how many seconds that holds.
+        """Check a token, and return what it allows, and for how many seconds that holds.
 
         Raises:
             TokenRefused: It is not valid.

@@ -17,10 +17,7 @@ _UNKNOWN: Final = (None, -inf)
 class TokenCache:
     """Remembers the outcomes of tokens; when there are too many, the latest.
 
-    Refused tokens have room of their own, so that guesses push out no good ones.
-
-    Args:
-        limit: Tokens of either kind to remember.
+    Refused tokens have as much room of their own, so that guesses push out no good ones.
     """
 
     def __init__(self, limit: int) -> None:

@@ -92,13 +92,9 @@ class Child:
 
 
 class Supervisor:
-    """Runs a program in several processes.
+    """Runs a program in several processes, with listeners that are closed when they are to stop.
 
-    Args:
-        number: How many.
-        listeners: Their sockets, which are closed when the workers are to stop.
-        settings: What workers get first, beside the sockets.
-        timeout: Seconds that a worker which is to stop has until it is killed.
+    `settings` are what workers get first, and `timeout` the seconds that one has to stop.
     """
 
     def __init__(

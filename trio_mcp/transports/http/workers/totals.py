@@ -28,13 +28,7 @@ def note_servers(total: dict[str, str], servers: dict[str, str]) -> None:
 
 
 def add(total: Snapshot, snapshot: Snapshot, *, ended: bool = False) -> None:
-    """Add a worker's metrics to those of others.
-
-    Args:
-        total: Those of others, which is changed.
-        snapshot: The worker's.
-        ended: It has ended. What it counted stays; what it had (gauges) does not.
-    """
+    """Add a worker's metrics to the total: if it has ended, what it counted, but not its gauges."""
     for family, (kind, help_text, samples) in snapshot.items():
         if ended and kind == "gauge":
             continue
