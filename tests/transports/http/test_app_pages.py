@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
+import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.support.tools import echo, registry_of, text_of
@@ -90,6 +92,31 @@ async def test_metrics() -> None:
         assert response.status == 200
         assert response.headers["content-type"].startswith("text/plain")
         assert b'mcp_requests_total{kind="tool",name="echo",outcome="ok"} 1.0' in response.body
+
+
+WITHOUT_EXTRAS = """
+import sys
+sys.modules["prometheus_client"] = sys.modules["opentelemetry"] = None
+import httpx2, trio
+from trio_mcp import Registry, http_app
+
+async def main():
+    app = http_app(Registry("bare"))
+    transport = httpx2.ASGITransport(app)
+    client = httpx2.AsyncClient(transport=transport, base_url="http://localhost")
+    async with app.running(), client:
+        print((await client.get("/metrics")).text)
+
+trio.run(main)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.requirement("F1")
+async def test_metrics_need_no_package() -> None:
+    done = await trio.run_process([sys.executable, "-c", WITHOUT_EXTRAS], capture_stdout=True)
+    assert b"# TYPE mcp_sessions gauge" in done.stdout
+    assert b"mcp_sessions 0.0" in done.stdout
 
 
 @pytest.mark.requirement("F1")
