@@ -337,6 +337,8 @@ class ClientSession:
             raise self.failure() from None
         if not isinstance(result, dict):
             raise ProtocolError(f"{method}: the server's result is no object")
+        if self._negotiated is not None and not self._negotiated.revision.modern:
+            result.pop("resultType", None)  # which means nothing there: there is one kind of result
         return result
 
     async def take_tools(self, listed: Sequence[Json]) -> None:

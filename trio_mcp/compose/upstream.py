@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Collection, Hashable
 from functools import partial
 from math import inf
 from typing import Any, Final
@@ -31,7 +31,7 @@ from trio_mcp.compose.shares import owner_of
 from trio_mcp.compose.supervised import SupervisedConnection
 from trio_mcp.compose.suspended import SuspendedCalls, about
 from trio_mcp.compose.tasks import PassedTasks
-from trio_mcp.errors import ClientError, ServerUnavailable
+from trio_mcp.errors import ClientError, ProtocolError, ServerUnavailable
 from trio_mcp.loggers import logger_of
 from trio_mcp.registry import Context
 from trio_mcp.wire.errors import (
@@ -63,6 +63,9 @@ _MODERN_ONLY: Final = frozenset({META_CLIENT_CAPABILITIES, META_CLIENT_INFO, MET
 """Fields that a legacy server got in the handshake."""
 _TELLING: Final = frozenset({"progressToken", META_LOG_LEVEL})
 """Fields by which a caller wants to hear of a call before its result."""
+_TASK: Final = "task"
+_NOT_ASKED_FOR: Final = "the server answered with a task that its caller did not ask for"
+
 _MOST_ROUNDS: Final = 10
 _MOST_HOPS: Final = 16
 """So many servers pass a request on, one after the other: two may be mounted in each other."""
@@ -147,7 +150,10 @@ class Upstream:
 
     async def _passed_on(self, client: Client, params: Params) -> Params:
         try:
-            return await session_of(client).transmit(CALL_TOOL.name, params)
+            result = await session_of(client).transmit(CALL_TOOL.name, params)
+            if result.get("resultType") == _TASK:
+                raise ProtocolError(_NOT_ASKED_FOR)
+            return result
         except ClientError as error:
             self.main.note_failure(error)
             raise self._told(error) from None
@@ -272,7 +278,9 @@ class Upstream:
         finally:
             del calls.calls[call]
         await relay.drained()
-        if self._tasks is not None and result.get("resultType") == "task":
+        if result.get("resultType") == _TASK:
+            if self._tasks is None or TASKS not in _extensions_in(sent):
+                raise ProtocolError(_NOT_ASKED_FOR)
             result = self._tasks.adopt(result, context, self._about_task)
         return result
 
@@ -341,6 +349,11 @@ class Upstream:
         except ClientError as error:
             self.main.note_failure(error)
             raise self._told(error) from None
+
+
+def _extensions_in(meta: Params) -> Collection[str]:
+    """Return the extensions that a modern request declares."""
+    return meta.get(META_CLIENT_CAPABILITIES, {}).get("extensions") or ()
 
 
 def open_for_caller(open_: Callable[..., Any], calls: OpenCalls, key: CallerKey) -> Any:
