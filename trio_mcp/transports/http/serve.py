@@ -42,6 +42,7 @@ from trio_mcp.transports.http.server import (
 )
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.serving import Serving, leave_process, wait_for_stuck
+from trio_mcp.transports.stdio.messages import said_without_waiting
 from trio_mcp.wire.limits import Limits
 
 if TYPE_CHECKING:
@@ -281,7 +282,10 @@ class _Service:
         """Serve in this process: on its own, or as one of several workers."""
         app, handle = self.app, self.handle
         app.workers = worker
-        async with nullcontext() if worker is None else worker.serving(handle.stop, app.report):
+        async with (
+            said_without_waiting() if own_process else nullcontext(),
+            nullcontext() if worker is None else worker.serving(handle.stop, app.report),
+        ):
             with stopping_at_signals(handle) if own_process else nullcontext(), handle.scope:
                 on_stuck = leave_process if own_process else wait_for_stuck
                 async with app.serving(on_stuck) as here:

@@ -14,6 +14,7 @@ from trio_mcp.server.lifecycle import Lifecycle, ServerHandle
 from trio_mcp.server.signals import stopping_at_signals
 from trio_mcp.transports.serving import leave_process
 from trio_mcp.transports.stdio import open_stdio
+from trio_mcp.transports.stdio.messages import said_without_waiting
 from trio_mcp.transports.stream import serve_connection
 from trio_mcp.wire.limits import Limits
 
@@ -74,7 +75,7 @@ async def serve_process(
             "to: trio-mcp inspect",
             registry.name,
         )
-    async with open_stdio() as stream:
+    async with open_stdio() as stream, said_without_waiting(stdout_fd=1):
         await serve_connection(
             registry,
             stream,

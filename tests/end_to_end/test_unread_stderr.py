@@ -1,0 +1,89 @@
+"""A host that does not read a server's stderr, which has room for 4 KiB."""
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.processes import call, lines, running, text_of
+
+pytestmark = [
+    pytest.mark.requirement("G1", "B8", "B9"),
+    pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="pipes cannot be made smaller"),
+]
+
+PROGRAM = """
+import asyncio, logging, sys, trio
+from functools import partial
+import trio_mcp, trio_mcp.aio
+
+logging.basicConfig(level=logging.INFO)
+registry = trio_mcp.Registry("talkative")
+
+@registry.tool
+async def say(text: str) -> str:
+    how = sys.argv[2]
+    if how == "print":
+        print(text)
+    elif how == "stderr":
+        print(text, file=sys.stderr)
+    else:
+        logging.getLogger("mine").info(text)
+    return text
+
+if sys.argv[1] == "trio":
+    trio.run(trio_mcp.serve, registry)
+else:
+    asyncio.run(trio_mcp.aio.serve(registry))
+"""
+
+
+@pytest.fixture
+def unread() -> Iterator[tuple[int, int]]:
+    ours, theirs = os.pipe()
+    fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
+    yield ours, theirs
+    os.close(ours)
+    os.close(theirs)
+
+
+@pytest.mark.parametrize(
+    ("way", "how"), [("trio", "print"), ("trio", "stderr"), ("trio", "log"), ("asyncio", "log")]
+)
+async def test_all_calls_are_answered_and_the_end_is_an_end(
+    way: str, how: str, unread: tuple[int, int]
+) -> None:
+    ours, theirs = unread
+    command = [sys.executable, "-c", PROGRAM, way, how]
+    async with running(command, stderr=theirs) as server:
+        await server.client.send_bytes(
+            lines(*(call(id, "say", text="x" * 50) for id in range(200)))
+        )
+        answers = [text_of(await server.client.receive()) for _ in range(200)]
+        assert answers == ["x" * 50] * 200
+        await server.client.send_eof()
+        assert await server.exit() == 0
+    assert os.read(ours, 5000).count(b"\n") >= 30
+
+
+async def test_what_was_dropped_is_counted_where_it_was(unread: tuple[int, int]) -> None:
+    ours, theirs = unread
+    command = [sys.executable, "-c", PROGRAM, "trio", "print"]
+    async with running(command, stderr=theirs) as server:
+        await server.client.send_bytes(
+            lines(*(call(id, "say", text="x" * 9000) for id in range(90)))
+        )
+        for _ in range(90):
+            await server.client.receive()
+        os.set_blocking(ours, False)
+        said = b""
+        while b"messages were dropped here, because nothing read stderr\n" not in said:
+            answer = await server.client.call("say", text="more")  # while it is read
+            assert text_of(answer) == "more"
+            try:
+                said += os.read(ours, 1 << 16)
+            except BlockingIOError:
+                pass
+        assert await server.finish() == 0
