@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from tests.cli.support import CommandLine
 from trio_mcp import Registry
 from trio_mcp.cli.doctor.layers import chains_of, chains_of_target
+from trio_mcp.compose.openapi import openapi
 from trio_mcp.layers import spans
 from trio_mcp.middleware import McpCall
 
@@ -94,7 +96,71 @@ def test_the_servers_layers_stand_outside_of_those_of_entries() -> None:
 @pytest.mark.usefixtures("importing")
 def test_a_registry_that_cannot_be_imported_has_none(tmp_path: Path) -> None:
     (tmp_path / "broken_one.py").write_text("raise ValueError")
-    assert chains_of_target(str(tmp_path / "broken_one.py")) == []
+    assert trio.run(chains_of_target, str(tmp_path / "broken_one.py"), 3) == []
+
+
+NOTES = {
+    "openapi": "3.1.0",
+    "info": {"title": "Notes", "version": "1"},
+    "servers": [{"url": "https://notes.example"}],
+    "paths": {
+        "/notes": {"get": {"operationId": "list_notes"}},
+        "/notes/{id}": {"get": {"operationId": "note"}},
+    },
+}
+
+
+def test_what_is_mounted_and_what_a_document_describes_has_layers_too() -> None:
+    notes = openapi(NOTES, resources="note")
+    assert shown(notes) == {
+        "answering > converting > function": "tool list_notes, resource template notes:///notes/{id}"
+    }
+    outer, inner = Registry("outer"), Registry("inner", middleware=[through])
+
+    @inner.tool
+    async def one() -> int:
+        return 1
+
+    outer.mount(inner, "i")
+    outer.mount(notes, "n")
+    assert repr(outer.tools["i_one"]) == (
+        "<Tool i_one: forwarding > mounting > converting > mounting > middleware > function>"
+    )
+    assert repr(outer.tools["n_list_notes"]) == (
+        "<Tool n_list_notes: forwarding > mounting > converting > function>"
+    )
+    assert shown(outer) == {
+        "answering > forwarding > mounting > converting > mounting > middleware > function": "tool i_one",
+        "answering > forwarding > mounting > converting > function": (
+            "tool n_list_notes, resource template notes://n//notes/{id}"
+        ),
+    }
+
+
+REMOTE = """
+import sys
+from trio_mcp import Registry, Remote
+
+registry = Registry("outer")
+registry.mount(Remote([sys.executable, "small_server.py"], name="small"), "s")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("importing")
+def test_entries_of_a_server_elsewhere_are_shown_as_well(cli: CommandLine, tmp_path: Path) -> None:
+    serving = "\nimport trio\nfrom trio_mcp import serve\ntrio.run(serve, registry)\n"
+    (tmp_path / "small_server.py").write_text(SERVER + serving)
+    (tmp_path / "remote_one.py").write_text(REMOTE)
+    done = cli("doctor", "remote_one.py", "--json")
+    assert json.loads(done.out)["chains"] == [
+        {
+            "layers": [
+                *("answering", "forwarding", "mounting", "converting", "mounting", "function")
+            ],
+            "entries": ["tool s_add", "tool s_double", "tool s_halve"],
+        }
+    ]
 
 
 @pytest.mark.usefixtures("importing")

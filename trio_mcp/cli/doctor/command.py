@@ -45,7 +45,8 @@ def doctor(
         if place.registry is not None and report.server is not None:
             from trio_mcp.cli.doctor.layers import chains_of_target
 
-            report.chains = chains_of_target(place.registry)
+            offered = sum(report.offers.values())
+            report.chains = run_async(partial(chains_of_target, place.registry, offered))
     if as_json:
         screen.json(report.as_json())
     else:
