@@ -68,7 +68,7 @@ class Shared:
 
     proofs: ReplayStore | None = None
     answers: Answers = field(factory=Answers)
-    nonce_keys: Sequence[str] | None = None
+    nonce_keys: Sequence[str] | None = field(default=None, repr=False)
 
 
 class Authenticator:
