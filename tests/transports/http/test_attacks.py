@@ -303,7 +303,7 @@ async def test_too_much_in_the_headers_of_a_session() -> None:
 
 @pytest.mark.long
 async def test_thousands_of_connections_that_say_nothing() -> None:
-    """No more are accepted than there may be; the others cost the server nothing."""
+    """No more are kept than there may be, and a few that wait."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(8192, hard), hard))
     sockets: list[socket.socket] = []
@@ -319,8 +319,7 @@ async def test_thousands_of_connections_that_say_nothing() -> None:
                 if number % 100 == 0:
                     await trio.lowlevel.checkpoint()
             await trio.testing.wait_all_tasks_blocked()
-            assert counters.connections <= 5
-            assert counters.accepted <= 5
+            assert counters.connections <= 5 + 8
             while sockets:
                 sockets.pop().close()
     finally:

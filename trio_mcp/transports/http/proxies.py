@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
+
+from trio_mcp.transports.http.server.peers import network_of, parsed
 
 UNIX: Final = "unix"
 """Stands for a peer on a Unix socket, which has no address."""
-
-_NAT64: Final = IPv6Network("64:ff9b::/96")
-"""Every IPv4 address, as a translator shows it (RFC 6052): these are not one party."""
 
 
 class Proxies:
@@ -41,7 +40,7 @@ class Proxies:
         for entry in reversed([] if forwarded is None else forwarded.split(",")):
             if not self._trusts(client):
                 break
-            address = _address(entry.strip())
+            address = parsed(entry.strip())
             if address is None:
                 break  # a trusted proxy, but who was before it remains unknown
             client = str(address)
@@ -49,16 +48,12 @@ class Proxies:
 
     def _network_of(self, peer: str | None, forwarded: str | None) -> str:
         """Who asks, or the IPv6 network of who asks: who has one address has all 2**64 of it."""
-        client = self.client_of(peer, forwarded)
-        address = _address(client)
-        if address is None or address.version == 4 or address in _NAT64:
-            return str(address or client)
-        return str(IPv6Network((int(address) >> 64 << 64, 64)))
+        return network_of(self.client_of(peer, forwarded))
 
     def _trusts(self, client: str) -> bool:
         if client == UNIX:
             return self._unix
-        address = _address(client)
+        address = parsed(client)
         return address is not None and any(address in network for network in self._networks)
 
 
@@ -68,12 +63,3 @@ def _network(text: str) -> IPv4Network | IPv6Network:
     except ValueError:
         what = f"{text!r} is neither an address, nor a network such as 10.0.0.0/8, nor 'unix'"
         raise ValueError(what) from None
-
-
-def _address(text: str) -> IPv4Address | IPv6Address | None:
-    try:
-        address = ip_address(text)
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address

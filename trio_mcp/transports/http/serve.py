@@ -336,6 +336,7 @@ class _Service:
             limits=self.http_limits,
             max_body_bytes=limits.max_message_bytes,
             shutdown_grace=its,
+            always_served=["/health"],
             task_status=Started(),
         )
         async with background_task(relay):

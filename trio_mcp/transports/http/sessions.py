@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar, Final
@@ -19,6 +19,7 @@ from trio_mcp.transports.http.session import HttpSession
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.shares import Shares
 from trio_mcp.transports.http.sharing.interface import SessionSharing, Sharing
+from trio_mcp.wire.shares import one_that_goes
 
 SESSION: Final = b"mcp-session-id"
 
@@ -107,27 +108,12 @@ class Sessions:
         return MemoryEventStore(options.max_events, options.max_event_bytes, self._memory, owner)
 
     def _make_room(self, newcomer: str) -> None:
-        """End a session if there are as many as may be: an idle one, if there is any.
-
-        A newcomer never pushes out the session of an owner who has no more of them, nor a busy one
-        of an owner who would then have fewer.
-        """
+        """End a session if there are as many as may be: an idle one, if there is any."""
         if len(self) < self.options.max_sessions:
             return
         # Those that were used last, or began last, are at the end.
         there: list[HttpSession | _Lasting] = [*self._sessions.values(), *self._lasting]
-        counts = Counter(session.owner for session in there)
-        own = counts[newcomer]
-
-        def may_go(each: HttpSession | _Lasting) -> bool:
-            count = counts[each.owner]
-            return count > own + 1 if each.busy else each.owner == newcomer or count > own
-
-        found = max(
-            filter(may_go, there),
-            key=lambda each: (not each.busy, counts[each.owner]),
-            default=None,
-        )
+        found = one_that_goes(newcomer, there)
         if found is None:
             raise Refusal(503, "Too many sessions; try again later.", [(b"retry-after", b"10")])
         self.end(found)

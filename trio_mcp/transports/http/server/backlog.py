@@ -34,10 +34,10 @@ class Backlog:
             self._socket = socket.socket(fileno=socket.dup(listener.socket.fileno()))
             self._socket.setblocking(False)
 
-    def take(self, limit: int) -> Iterator[trio.SocketStream]:
+    def take(self) -> Iterator[trio.SocketStream]:
         if self._socket is None:
             return
-        for _ in range(min(limit, _AT_ONCE)):
+        for _ in range(_AT_ONCE):
             try:
                 accepted, _ = self._socket.accept()
             except OSError:  # none waits, or the listener will say what is wrong

@@ -24,7 +24,7 @@ from trio_mcp.transports.http.server.asgi import Scope
 from trio_mcp.transports.http.server.body import Body, body_of
 from trio_mcp.transports.http.server.exchange import Exchange
 from trio_mcp.transports.http.server.head import Head, HeadReader
-from trio_mcp.transports.http.server.peers import base_scope
+from trio_mcp.transports.http.server.peers import base_scope, network_of
 from trio_mcp.transports.http.server.pipe import pipe_over
 from trio_mcp.transports.http.server.response import Refused, ResponseError
 from trio_mcp.transports.http.server.service import Service
@@ -75,6 +75,9 @@ class Connection:
         self._torn = False  # a response was written in part
         self._last_words: Refused | None = None
         self._base_scope = base_scope(stream, service.root_path)
+        client = self._base_scope["client"]
+        self.owner: Final = "" if client is None else network_of(client[0])
+        """Who has it, as far as the address tells."""
         service.enter(self)
 
     # Its life --------------------------------------------------------------------------------
@@ -105,6 +108,16 @@ class Connection:
         """No request runs on it, and nothing of the next one has come."""
         return self._wait in ("idle", "head") and not self.buffer
 
+    @property
+    def busy(self) -> bool:
+        """Whether a request runs on it, or may be coming: all but the time between two requests."""
+        return self._wait != "idle" or bool(self.buffer)
+
+    def drop(self) -> None:
+        """End it at once, without a word: there is no room for it."""
+        self._torn = True
+        self.end()
+
     def end(self) -> None:
         """Answer no further request, and cancel what still runs."""
         self.ended = True
@@ -126,6 +139,8 @@ class Connection:
             await self._pipe.open()
             while (head := await self._next_head()) is not None:
                 self._head = head
+                if self.service.waits(self) and head.path not in self.service.always_served:
+                    await self.service.wait_for_room(self)
                 if not await self._answer(head):
                     return
                 self._head = None
@@ -155,6 +170,12 @@ class Connection:
                 self.buffer.clear()
                 await self.fill()
         await self._pipe.close()
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it ends with the request that it is answering."""
+        service = self.service
+        return service.stopping or service.wanted > 0 or service.waits(self)
 
     # Requests --------------------------------------------------------------------------------
 
@@ -207,7 +228,7 @@ class Connection:
 
     def _may_go_on(self, exchange: Exchange) -> bool:
         no = not exchange.response.keep_alive or self._torn or self.eof or self.ended
-        return not no and not self.service.stopping
+        return not no and not self.leaving
 
     def _app_failed(self, exchange: Exchange, head: Head, error: BaseException) -> None:
         gone = self.eof or self.ended

@@ -37,6 +37,9 @@ class Carrier(Protocol):
     @property
     def ended(self) -> bool: ...
 
+    @property
+    def leaving(self) -> bool: ...
+
     def listen(self) -> None: ...
 
     def refuse(self, refused: Refused) -> None: ...
@@ -154,7 +157,7 @@ class Exchange:
 
     def _may_continue(self) -> bool:
         connection, body = self._connection, self.body
-        if not self._head.keep_alive or connection.service.stopping:
+        if not self._head.keep_alive or connection.leaving:
             return False
         if body.complete:
             return True

@@ -28,7 +28,10 @@ class HttpLimits:
     """
 
     max_connections: int = field(default=1024, validator=_count)
-    """Connections that are open at the same time. Further ones wait in the listener's backlog."""
+    """Connections that are open at the same time. For a further one, one ends that is idle between
+    two requests, or one of an address that has at least two more. If there is none, the new one
+    waits until there is room, and one for eight that there may be is accepted to do so: beyond
+    these, the one that has waited for longest ends. An IPv6 address is its network of 64 bits."""
 
     max_header_bytes: int = field(default=64 * 1024, validator=_count)
     """The longest head of a request: request line and headers, in bytes."""

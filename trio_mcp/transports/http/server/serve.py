@@ -2,7 +2,9 @@
 
 import errno
 import os
+from collections.abc import Collection
 from contextlib import closing
+from math import inf
 from typing import Final
 
 import trio
@@ -21,6 +23,8 @@ logger = logger_of("trio_mcp.http")
 
 _SHORTAGES: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS))
 _SHORTAGE_PAUSE: Final = 0.1
+_QUIET: Final = 10.0
+"""Seconds in which a shortage is logged once."""
 
 
 class HttpServer:
@@ -60,6 +64,7 @@ async def serve_asgi(
     max_body_bytes: int = 10 * 1024 * 1024,
     shutdown_grace: float = 5.0,
     root_path: str = "",
+    always_served: Collection[str] = (),
     task_status: trio.TaskStatus[HttpServer] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve an ASGI 3 app over HTTP/1.1, until it is stopped or cancelled.
@@ -86,6 +91,7 @@ async def serve_asgi(
         shutdown_grace: Seconds that running requests have to finish once the server was asked to
             stop.
         root_path: The path that the app is mounted at, for its scopes.
+        always_served: Paths that are served even to clients for whom there is no room.
         task_status: Tells that connections are being accepted, and gives an `HttpServer`.
 
     Raises:
@@ -93,7 +99,7 @@ async def serve_asgi(
 
     Cancelled, it closes everything at once.
     """
-    service = Service(app, limits or HttpLimits(), max_body_bytes, root_path)
+    service = Service(app, limits or HttpLimits(), max_body_bytes, root_path, always_served)
     watch = Watch(service.connections)
     server = HttpServer(addresses_of(listeners), service.counters)
     try:
@@ -118,26 +124,23 @@ async def _accept(
     watch: Watch,
     nursery: trio.Nursery,
 ) -> None:
-    limit = service.limits.max_connections
+    quiet_until = -inf
     with closing(Backlog(listener)) as backlog:
         while True:
-            await service.wait_until_fewer(limit)
             try:
                 stream = await listener.accept()
             except OSError as error:
                 if error.errno not in _SHORTAGES:
                     raise
-                logger.error("Cannot accept a connection: %s.", os.strerror(error.errno))
-                await trio.sleep(_SHORTAGE_PAUSE)
+                if trio.current_time() >= quiet_until:
+                    logger.error("Cannot accept a connection: %s.", os.strerror(error.errno))
+                    quiet_until = trio.current_time() + _QUIET
+                service.relieve()
+                with trio.move_on_after(_SHORTAGE_PAUSE):
+                    await service.wait_until_left()
                 continue
-            try:
-                await service.wait_until_fewer(limit)  # another listener may have been quicker
-            except BaseException:
-                await trio.aclose_forcefully(stream)
-                raise
-            nursery.start_soon(Connection(service, watch, stream).run)
-            for stream in backlog.take(limit - len(service.connections)):
-                nursery.start_soon(Connection(service, watch, stream).run)
+            for accepted in (stream, *backlog.take()):
+                nursery.start_soon(Connection(service, watch, accepted).run)
 
 
 async def _drain(service: Service, grace: float) -> None:

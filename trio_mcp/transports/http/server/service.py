@@ -1,7 +1,11 @@
 """What the connections of one server share."""
 
 import time
+from collections import Counter
+from collections.abc import Collection
 from email.utils import formatdate
+from math import inf
+from typing import Final
 
 import trio
 from attrs import define, field
@@ -9,6 +13,19 @@ from attrs import define, field
 from trio_mcp.transports.http.server.asgi import AsgiApp
 from trio_mcp.transports.http.server.limits import HttpLimits
 from trio_mcp.transports.http.server.watch import Watched
+from trio_mcp.wire.shares import one_that_goes
+
+_PART: Final = 8
+"""One for so many that there may be is accepted to wait until there is room."""
+
+_FEW: Final = 8
+"""As many as that wait at the least, and end at a time where descriptors are short."""
+
+_SHARES: Final = 4
+"""One of so many shares of the connections has an owner to itself where descriptors are short."""
+
+_LOOK: Final = 0.05
+"""Seconds between two looks for a connection that is idle, where all are busy."""
 
 
 @define(eq=False)
@@ -36,20 +53,99 @@ class Service:
     limits: HttpLimits
     max_body_bytes: int
     root_path: str
+    always_served: Collection[str] = ()
+    """Paths for which a client need not wait until there is room for it."""
     counters: HttpCounters = field(factory=HttpCounters)
-    connections: set[Watched] = field(factory=set)
+    connections: dict[Watched, None] = field(factory=dict)
+    _waiting: dict[Watched, None] = field(factory=dict)
+    _counts: Counter[str] = field(factory=Counter)  # by owner, without those that wait
+    _all_busy_until: float = -inf
     stopping: bool = False
+    wanted: int = 0
+    """How many requests wait until there is room for their connections."""
     _left: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
     _second: int = -1
     _date: bytes = b""
 
     def enter(self, connection: Watched) -> None:
-        self.connections.add(connection)
+        """Count a connection in. If there are too many, another makes room, or it has to wait."""
         self.counters.accepted += 1
         self.counters.connections += 1
+        if self._is_full and not self.make_room(connection.owner):
+            if len(self._waiting) >= max(_FEW, self.limits.max_connections // _PART):
+                self._drop(next(iter(self._waiting)))
+            self._waiting[connection] = None
+        else:
+            self._count(connection.owner, 1)
+        self.connections[connection] = None
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self.connections) - len(self._waiting) >= self.limits.max_connections
+
+    def make_room(self, newcomer: str, least: int = 0) -> bool:
+        """End a connection for that of a newcomer, if any should; returns whether it does.
+
+        Args:
+            newcomer: Whose connection it is.
+            least: So many may an owner have whatever the newcomer has.
+        """
+        now = trio.current_time()
+        own = max(self._counts[newcomer], least)
+        if now < self._all_busy_until and max(self._counts.values(), default=0) <= own + 1:
+            return False  # it is a flood, and each look at all of them takes its time
+        there = [one for one in self.connections if one not in self._waiting]
+        found = one_that_goes(newcomer, there, least)
+        if found is None:
+            self._all_busy_until = now + _LOOK
+            return False
+        self._drop(found)
+        return True
+
+    def relieve(self) -> None:
+        """Have less connections than there may be, as there can be no more of them."""
+        for _ in range(_FEW):
+            self.make_room("", least=self._counts.total() // _SHARES)
+
+    def _drop(self, connection: Watched) -> None:
+        self.counters.refused += 1
+        self._forget(connection)
+        connection.drop()
+
+    def _forget(self, connection: Watched) -> None:
+        if connection in self.connections:
+            del self.connections[connection]
+            if connection in self._waiting:
+                del self._waiting[connection]
+            else:
+                self._count(connection.owner, -1)
+
+    def _count(self, owner: str, more: int) -> None:
+        self._counts[owner] += more
+        if not self._counts[owner]:
+            del self._counts[owner]
+
+    def waits(self, connection: Watched) -> bool:
+        """Whether there is no room for a connection yet."""
+        return connection in self._waiting
+
+    async def wait_for_room(self, connection: Watched) -> None:
+        self.wanted += 1
+        try:
+            while self._is_full:
+                await self._left.park()
+        finally:
+            self.wanted -= 1
+        if connection in self._waiting:
+            del self._waiting[connection]
+            self._count(connection.owner, 1)
+
+    async def wait_until_left(self) -> None:
+        """Wait until any connection has ended."""
+        await self._left.park()
 
     def leave(self, connection: Watched) -> None:
-        self.connections.discard(connection)
+        self._forget(connection)
         self.counters.connections -= 1
         self._left.unpark_all()
 

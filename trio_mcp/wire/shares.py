@@ -1,0 +1,46 @@
+"""Who makes room where there are as many things as may be: no owner keeps the others out."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+
+class Owned(Protocol):
+    """One of the things that are bounded."""
+
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is lost if it ends."""
+
+
+T = TypeVar("T", bound=Owned)
+
+
+def one_that_goes(newcomer: str, things: Iterable[T], least: int = 0) -> T | None:
+    """Choose what ends so that there is room for one more of an owner; `None` if nothing should.
+
+    What is not busy goes first. A newcomer never has anything end of an owner who has no more than
+    itself, nor what is busy of one who would then have less. Of several that may go, it is the
+    first one of an owner who has most.
+
+    Args:
+        newcomer: The owner.
+        things: What there is, the one first that was used, or began, first.
+        least: So many may an owner have whatever the newcomer has.
+    """
+    there = list(things)
+    counts = Counter(thing.owner for thing in there)
+    own = max(counts[newcomer], least)
+
+    def may_go(thing: T) -> bool:
+        count = counts[thing.owner]
+        return count > own + 1 if thing.busy else thing.owner == newcomer or count > own
+
+    return max(
+        filter(may_go, there),
+        key=lambda thing: (not thing.busy, counts[thing.owner]),
+        default=None,
+    )
