@@ -338,7 +338,9 @@ class ClientSession:
         if not isinstance(result, dict):
             raise ProtocolError(f"{method}: the server's result is no object")
         if self._negotiated is not None and not self._negotiated.revision.modern:
-            result.pop("resultType", None)  # which means nothing there: there is one kind of result
+            kind = result.get("resultType")
+            if not (isinstance(kind, str) and kind in self.finishers):
+                result.pop("resultType", None)  # it means nothing there, but to an extension
         return result
 
     async def take_tools(self, listed: Sequence[Json]) -> None:
