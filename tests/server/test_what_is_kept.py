@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import trio
 
 from tests.support.client import LEGACY, modern_meta, serving
-from tests.support.tools import echo, registry_of
-from tests.transports.http.support import Host, LegacyClient, ModernClient, hosting
+from tests.support.tools import echo, registry_of, text_of
+from tests.transports.http.support import Host, LegacyClient, ModernClient, Worker, hosting
 
 pytestmark = pytest.mark.requirement("F2")
 
@@ -67,6 +68,34 @@ async def test_what_clients_say_of_themselves_over_http(
                 await stay(host, keep)
         for stream in keep:
             stream.disconnect()
+
+
+@pytest.mark.long
+async def test_a_call_whose_client_has_left_before_it_heard_of_it() -> None:
+    """It cannot come back for the answer, so no more is kept of the request than of the answer."""
+    worker = Worker()
+    async with hosting(worker.registry) as host:
+        client = LegacyClient(host)
+        await client.initialize()
+
+        async def leave(id: str) -> None:
+            params = {"name": "work_quietly", "arguments": {}}
+            call = client.send(
+                {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+            )
+            await worker.until(1)
+            call.disconnect()
+            await call.end()
+            worker.go_on.set()
+            await worker.until(0)
+            worker.go_on = trio.Event()
+            client.methods.clear()
+
+        await leave("short")
+        with little_is_kept(FEW_BYTES):
+            for number in range(CLIENTS):
+                await leave(f"{number}" + "x" * 1_000_000)
+        assert text_of(await client.call("echo", text="x")) == "x"
 
 
 async def test_what_a_client_says_of_itself_on_a_stream() -> None:

@@ -78,15 +78,15 @@ class SessionStream(ReplyChannel):
         self.name: Final = name
         self._session = session
         self._store = session.store
-        self._request_id: Id | None = None if request is None else request.id
         self._is_setting = request is not None and is_setting(request.method)
-        self._record = session.sharing.record(name, self._request_id)
+        self._record = session.sharing.record(name, None if request is None else request.id)
         self._unsent: deque[tuple[int, bytes]] = deque()  # what the reader is to get
         self._unsent_bytes = 0
         self.last = 0
         self.sent = 0
         self.reader: HttpRequest | None = None
         self.finished = False
+        self._is_known = False  # to the client, by the id of an event
         self._answered = False  # the last one is the answer
         self.closing = False
         self.changed: Final = trio.lowlevel.ParkingLot()
@@ -150,6 +150,8 @@ class SessionStream(ReplyChannel):
         self.finished = True
         self._record.finish()
         self.changed.unpark_all()
+        if self.reader is None and not self._is_known:
+            self._session.forget(self)
 
     # -- reading --------------------------------------------------------------------------
 
@@ -209,6 +211,7 @@ class SessionStream(ReplyChannel):
             self._session.was_sent(self)
 
     async def _send_all(self, http: HttpRequest, keep_alive: float, after: int) -> None:
+        self._is_known = True
         self._record.begin(self._store, self.last, self.finished)
         await http.start_stream(self._session.headers)
         if self._session.primes:

@@ -142,6 +142,7 @@ class SharedRecord(StreamRecord):
             return
         self._is_begun = True
         self._recorder.begin(self._name, self._request)
+        self._request = None  # which may be long
         for _, line in kept:
             self.add(line)
         if finished:
