@@ -82,7 +82,11 @@ def failure(call: Call, error: BaseException, raised: BaseException) -> tuple[st
         return "error", entry.failed(sendable_text(_words(error) or f"{entry.label} failed"))
     if type(error) is RuntimeError and error.args in _WRONG_LOOP:
         error.add_note(_WRONG_LOOP[error.args])
-    exchange.log_error(_failed(call, raised), error)
+    if type(error) is RuntimeError and str(error).startswith("Cancel scope stack corrupted"):
+        exchange.left_open = True
+        exchange.log_error("%s left a cancel scope or a nursery open", error)
+    else:
+        exchange.log_error(_failed(call, raised), error)
     return "exception", internal_error(entry)
 
 

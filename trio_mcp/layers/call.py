@@ -44,6 +44,8 @@ class Exchange(Protocol):
     """Whether anything that runs gets a context."""
     scope: Any
     """The cancel scope that the call runs in."""
+    left_open: bool
+    """Whether the call has left a cancel scope or a nursery open in its task."""
     finished_in_time: bool
     """Whether the result counts although the call was cancelled."""
 

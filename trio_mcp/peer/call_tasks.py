@@ -5,7 +5,8 @@ a second task stand by. If the call waits, that one takes over; so a call that w
 and delays no other, and calls that never wait share one.
 
 What a call leaves in its task is not seen by the next: a task whose context variables have changed,
-which still holds a lock or has a nursery open, ends with its call, and a fresh one takes its place.
+which still holds a lock, or in which a cancel scope or a nursery was left open, ends with its call,
+and a fresh one takes its place.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import trio
 from trio.lowlevel import Abort, Task
 
 from trio_mcp.peer.inbound import InboundRequest
+from trio_mcp.peer.runner import end_nurseries
 
 try:
     from trio._core._parking_lot import GLOBAL_PARKING_LOT_BREAKER as _lock_owners
@@ -87,9 +89,10 @@ class CallTasks:
                     self._stand_by()
                 task.name = call.label
                 await self._run(call)
-                del call  # an idle task must not keep it
-                if self._was_changed(task, context):
+                if call.left_open or self._was_changed(task, context):
+                    await end_nurseries(task, 0, call.label)
                     return
+                del call  # an idle task must not keep it
             self._standbys = 1
             if len(self._idle) >= IDLE_TASKS:
                 return

@@ -130,7 +130,7 @@ class Connection(ReplyChannel):
         for at most `Limits.flush_timeout` seconds, and raises `trio.Cancelled`.
         """
         async with trio.open_nursery() as nursery:
-            self._calls = CallTasks(nursery, self._runner.run)
+            self._calls = CallTasks(nursery, self._runner.run_in_call_task)
             for task in (self._read, self._dispatch, self._write, *background):
                 nursery.start_soon(task)
             for watch in (self._runner.watch, self.requests.watch):

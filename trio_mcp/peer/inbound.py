@@ -126,6 +126,9 @@ class InboundRequest:
     reply: Reply | None = None
     """What to send, once it is answered."""
 
+    left_open = False
+    """Whether it has left a cancel scope or a nursery open in its task."""
+
     long_lived: ClassVar[bool] = False
     """Whether it goes on until it is cancelled, and so needs no slot."""
     may_notify = False

@@ -11,6 +11,7 @@ from math import inf
 
 import trio
 from trio import CancelScope  # by itself, as each call needs one: `trio` looks names up slowly
+from trio.lowlevel import Task
 
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
@@ -44,8 +45,19 @@ class Runner:
     async def run(self, request: InboundRequest) -> None:
         """Run a request's call once it has a slot, send the response, and close the request.
 
-        Cancelled, the call is cancelled, and nothing is sent.
+        Cancelled, the call is cancelled, and nothing is sent. What the call has left open in the
+        task is ended.
         """
+        task = trio.lowlevel.current_task()
+        before = len(task.child_nurseries)
+        try:
+            await self.run_in_call_task(request)
+        finally:
+            if len(task.child_nurseries) > before:
+                await end_nurseries(task, before, request.label)
+
+    async def run_in_call_task(self, request: InboundRequest) -> None:
+        """Do the same in a task that ends by itself what a call has left open (`CallTasks`)."""
         inbound = request.inbound
         try:
             if request.waiting_in is not None:
@@ -164,6 +176,22 @@ class Runner:
         finally:
             self._drains -= 1
         return [request.label for request in inbound]
+
+
+async def end_nurseries(task: Task, kept: int, label: str) -> None:
+    """End the nurseries that a call has left open in its task, which could not end with them.
+
+    Args:
+        task: The current task.
+        kept: How many of its nurseries are not the call's.
+        label: The call.
+
+    Cancelled or not, it waits until all tasks in them have ended; they are cancelled.
+    """
+    for nursery in reversed(task.child_nurseries[kept:]):
+        nursery.cancel_scope.cancel()
+        error = await nursery._nested_child_finished(None)  # there is no public way
+        logger.error("%s left a nursery open; what ran in it is cancelled", label, exc_info=error)
 
 
 async def wait_for_slots(request: InboundRequest, slots: Slots | None = None) -> None:

@@ -218,6 +218,7 @@ class RequestCall(InboundRequest):
             answer = await inner.run(scope)
         finally:
             self._inner = None
+            self.left_open |= inner.left_open
             self.move_deadline(trio.current_time() + left)
         if self._cause is not None or self._answered:
             self._scope.cancel()
