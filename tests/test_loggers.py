@@ -33,5 +33,6 @@ def test_all_loggers_are_such() -> None:
         "loggers.py",
         "middleware/audit.py",  # the author's own
         "registry/registry.py",  # an example
+        "transports/stdio/messages.py",  # all of them, to find their streams
     }
     assert logging.getLogger("trio_mcp").filters

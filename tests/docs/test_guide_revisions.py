@@ -238,6 +238,20 @@ OFFERED: dict[str, Probe] = {
 Ask = Callable[[Context], Awaitable[object]]
 
 
+async def notifies_completion(revision: str) -> str:
+    """Whether a client hears that what it was asked to do at a page is done."""
+    registry = Registry("curious")
+
+    @registry.tool
+    async def curious(context: Context) -> str:
+        await context.complete_elicitation("page-1")
+        return "said"
+
+    async with serving(registry, revision=revision, capabilities=CAPABILITIES) as (client, _):
+        await client.call("curious")
+        return yes("notifications/elicitation/complete" in [each["method"] for each in client.told])
+
+
 async def is_asked(ask: Ask, revision: str) -> str:
     """Whether a question arrives at a client that has declared everything."""
     registry = Registry("curious")
@@ -303,6 +317,7 @@ ASKED: dict[str, Probe] = {
     "`context.elicit_url`": partial(
         is_asked, lambda context: context.elicit_url("Log in", "https://x.test/")
     ),
+    "`context.complete_elicitation`": notifies_completion,
     "the handler, meanwhile": meanwhile,
 }
 

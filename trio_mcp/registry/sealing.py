@@ -77,10 +77,15 @@ class OpenedState:
     """A state that is good, unless it was used before."""
 
     id: str
-    """Its random number."""
+    """Its random number, and its owner."""
     seconds: float
     """For how long it is good."""
     content: Json
+
+    @property
+    def owner(self) -> str:
+        """The owner that it was made for, to whose share it counts."""
+        return self.id.partition(" ")[2]
 
 
 class Sealer:
@@ -137,7 +142,7 @@ class Sealer:
         """Raise `RuntimeError` unless the package `cryptography` is installed."""
         self._fernets()
 
-    def seal(self, content: Json, binding: Json | HashedBinding) -> str:
+    def seal(self, content: Json, binding: Json | HashedBinding, owner: str = "") -> str:
         """Seal a state, for `requestState`.
 
         Args:
@@ -145,6 +150,7 @@ class Sealer:
             binding: What the state is good for: everything that must be the same when it comes
                 back, such as server, method, tool, arguments and principal. Objects are compared
                 without regard to order, and numbers by their value.
+            owner: To whose share of what is remembered as used it counts.
 
         Raises:
             TypeError: One of them is not JSON.
@@ -157,7 +163,8 @@ class Sealer:
             least = _least_length(content, _LONGEST)
         if least <= _LONGEST:  # what is much is not worked on for nothing
             digest = hash_binding(binding).digest
-            payload = _write([_PURPOSE, secrets.token_hex(16), now + self.ttl, digest, content])
+            id = f"{secrets.token_hex(16)} {owner}"
+            payload = _write([_PURPOSE, id, now + self.ttl, digest, content])
             name, fernet = next(iter(self._fernets().items()))
             state = name + fernet.encrypt_at_time(payload, int(now)).decode()
         if not 0 < len(state) <= _LONGEST:

@@ -32,12 +32,8 @@ class UsedStates:
     def __init__(self, record: ReplayStore | None = None) -> None:
         self._record = record
 
-    async def consume(self, owner: str, state: OpenedState) -> None:
+    async def consume(self, state: OpenedState) -> None:
         """Note that a state is used, before the work begins that it is for.
-
-        Args:
-            owner: Whose share of what is remembered it takes; empty where there is but one owner.
-            state: The state.
 
         Raises:
             StateRefused: It was used before, or too many were.
@@ -49,7 +45,7 @@ class UsedStates:
             # By the clock of the sealer: Trio's is another one in each run.
             self._record = ReplayRecord(MOST_STATES, STATES_OF_ONE, time.time)
         try:
-            is_new = await self._record.add(owner, state.id, state.seconds)
+            is_new = await self._record.add(state.owner, state.id, state.seconds)
         except StoreError as error:
             logger.warning("%s", error)
             why = "The server cannot look up now whether this was answered before; send it again"

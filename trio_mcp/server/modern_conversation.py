@@ -162,7 +162,7 @@ class ModernConversation(RequestConversation):
         from trio_mcp.registry.sealing import StateRefused
 
         try:
-            await self._context.server.states.consume(self._context.session.owner, self._state)
+            await self._context.server.states.consume(self._state)
         except StateRefused as refusal:
             raise _refused(refusal) from None
 
@@ -173,7 +173,7 @@ class ModernConversation(RequestConversation):
         return {
             "resultType": "input_required",
             "inputRequests": dict(self.questions),
-            "requestState": self._catalogue.sealer.seal(record, self._call.binding()),
+            "requestState": self._sealed(record),
         }
 
     def pass_on(self, question: dict[str, Json]) -> dict[str, Json]:
@@ -185,10 +185,11 @@ class ModernConversation(RequestConversation):
             return super().pass_on(question)
         kept = {name: question[name] for name in ("requestState",) if name in question}
         self._catalogue.sealer.check_ready()
-        return {
-            **question,
-            "requestState": self._catalogue.sealer.seal({"passed_on": kept}, self._call.binding()),
-        }
+        return {**question, "requestState": self._sealed({"passed_on": kept})}
+
+    def _sealed(self, record: dict[str, Json]) -> str:
+        sealer, owner = self._catalogue.sealer, self._context.session.owner
+        return sealer.seal(record, self._call.binding(), owner)
 
 
 def _refused(refusal: StateRefused) -> McpError:

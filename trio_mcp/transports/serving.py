@@ -17,11 +17,12 @@ from typing import Final
 import trio
 
 from trio_mcp.background import background_nursery
+from trio_mcp.loggers import logger_of
 from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.registry.lifespan import Opened
 from trio_mcp.wire.limits import Limits
 
-logger = logging.getLogger("trio_mcp")
+logger = logger_of("trio_mcp")
 
 OnStuck = Callable[[list[str]], None]
 """Called with labels of what ignores its cancellation, when nothing else is left to be done."""

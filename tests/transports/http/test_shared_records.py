@@ -111,9 +111,11 @@ def client_at(host: Host, **headers: str) -> ModernClient:
     return ModernClient(host, headers, capabilities=ELICITS)
 
 
-async def first_round(host: Host, tool: str = "ask", **arguments: Any) -> dict[str, Any]:
+async def first_round(
+    host: Host, tool: str = "ask", headers: dict[str, str] | None = None, **arguments: Any
+) -> dict[str, Any]:
     """Call a tool that asks; returns the parameters of the second round."""
-    answer = await client_at(host).call(tool, **arguments)
+    answer = await client_at(host, **(headers or {})).call(tool, **arguments)
     asked = answer["result"]
     given = {"action": "accept", "content": {"value": "because"}}
     return {
@@ -234,8 +236,9 @@ async def test_one_owner_has_a_share_of_the_states_that_are_remembered(
             served = []
             for number in range(3):
                 host = hosts[number % len(hosts)]
-                params = await first_round(host)
-                client = client_at(host, **{"x-forwarded-for": address})
+                headers = {"x-forwarded-for": address}
+                params = await first_round(host, headers=headers)
+                client = client_at(host, **headers)
                 answer = await client.begin("tools/call", params).answer()
                 served.append("result" in answer)
             assert served == [True, True, False]
