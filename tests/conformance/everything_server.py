@@ -423,6 +423,13 @@ async def confirm_delete(filename: str, context: Context) -> str:
 
 
 @registry.tool(task=True)
+async def ask_later(seconds: float, context: Context) -> str:
+    """Take some time, and ask."""
+    await trio.sleep(seconds)
+    return (await context.elicit("Who?", Name)).value.name
+
+
+@registry.tool(task=True)
 async def multi_input(context: Context) -> str:
     """Ask two things at once."""
     answers = {}

@@ -2,6 +2,7 @@
 
 A scenario passes if at least one of its checks did, and none of them failed or warned. Those that
 the suite itself runs without counting them ("pending", "added after release") are held to the same.
+Where the suite skips a whole scenario, checks of our own stand in for it (`emptied`).
 """
 
 from __future__ import annotations
@@ -13,15 +14,13 @@ from typing import Any, Literal
 
 from attrs import asdict, frozen
 
+from tests.conformance.emptied import CHECKS, read_checks
 from tests.conformance.everything_client import DONE
 
 Side = Literal["server", "client"]
 
 NOT_OFFERED: dict[str, str] = {}
 """What the library does not have, by how the names of its scenarios begin."""
-
-EMPTIED = frozenset({"tasks-status-notifications"})
-"""Scenarios in which the suite checks nothing for the time being, and says so by skipping."""
 
 _LONGEST_REASON = 300
 
@@ -83,9 +82,11 @@ def outcome_of(scenario: Scenario, output: Path) -> Outcome:
     if len(found) != 1:
         return Outcome(scenario, 0, ["it did not come to its end; see output.txt"])
     checks = json.loads(found[0].read_text())
+    if scenario.name in CHECKS and all(each["status"] == "SKIPPED" for each in checks):
+        checks = read_checks(scenario.name, output)
     problems = [_reason(each) for each in checks if each["status"] in ("FAILURE", "WARNING")]
     passed = sum(each["status"] == "SUCCESS" for each in checks)
-    if not passed and not problems and not (checks and scenario.name in EMPTIED):
+    if not passed and not problems:
         problems.append("nothing was checked")
     if scenario.side == "client":
         problems += _complaint(found[0].parent)

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from benchmarks.records import provenance, write
+from tests.conformance.emptied import write_checks
 from tests.conformance.install import VERSION, Suite, install
 from tests.conformance.results import (
     Outcome,
@@ -138,6 +139,8 @@ def run(suite: Suite, revision: str, side: Side, server: Serving = serving) -> l
         for each in selections:
             options = [side, *each, "--timeout", str(SCENARIO_LIMIT), "--output-dir", str(output)]
             _run(suite.command(*options, *other), log.fileno())
+        if side == "server" and revision == REVISIONS[-1]:
+            write_checks(other[-1], output)
     return [outcome_of(each, output) for each in wanted]
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.conformance import run
+from tests.conformance.emptied import checks_of
 from tests.conformance.results import (
     NOT_OFFERED,
     Outcome,
@@ -19,6 +21,7 @@ from tests.conformance.results import (
     table,
     unlisted,
 )
+from tests.store.redis_server import free_port
 
 REQUIREMENTS: dict[str, Any] = {
     "server": ["ping", "tools-list"],
@@ -71,14 +74,36 @@ def test_a_scenario_that_checked_nothing_fails(tmp_path: Path, status: str) -> N
     assert outcome(tmp_path, check(status)).problems == ["nothing was checked"]
 
 
-def test_a_scenario_that_the_suite_has_emptied_may_skip_but_not_vanish(tmp_path: Path) -> None:
-    emptied = Scenario("2026-07-28", "server", "tasks-status-notifications", "extension")
+def test_checks_of_our_own_stand_in_for_a_scenario_that_the_suite_has_emptied(
+    tmp_path: Path,
+) -> None:
+    name = "tasks-status-notifications"
+    emptied = Scenario("2026-07-28", "server", name, "extension")
     assert outcome_of(emptied, tmp_path).failed
-    folder = tmp_path / "server-tasks-status-notifications-2026-01-01T00-00-00-000Z"
+    folder = tmp_path / f"server-{name}-2026-01-01T00-00-00-000Z"
     folder.mkdir()
-    for status, failed in (("SKIPPED", False), ("FAILURE", True)):
-        (folder / "checks.json").write_text(json.dumps([check(status)]))
+    (folder / "checks.json").write_text(json.dumps([check("SKIPPED")]))
+    assert outcome_of(emptied, tmp_path).problems == ["nothing was checked"]
+    for status, failed in (("SUCCESS", False), ("FAILURE", True)):
+        (tmp_path / f"own-{name}.json").write_text(json.dumps([check(status)]))
         assert outcome_of(emptied, tmp_path).failed is failed
+    (folder / "checks.json").write_text(json.dumps([check("SUCCESS"), check("SUCCESS")]))
+    assert outcome_of(emptied, tmp_path).checks == 2, "the suite checks it again"
+
+
+@pytest.mark.long
+@pytest.mark.requirement("K8")
+def test_what_stands_in_for_it_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "RESULTS", tmp_path)
+    with run.serving() as url:
+        found = checks_of("tasks-status-notifications", url)
+    assert [each for each in found if each["status"] != "SUCCESS"] == []
+    assert len(found) == 12
+
+
+def test_what_stands_in_for_it_fails_where_nothing_is_there() -> None:
+    (found,) = checks_of("tasks-status-notifications", f"http://127.0.0.1:{free_port()}/mcp")
+    assert found["status"] == "FAILURE"
 
 
 def test_a_scenario_that_left_nothing_behind_fails(tmp_path: Path) -> None:
