@@ -1,0 +1,201 @@
+"""The table of what all clients share: each row has the number that the code has, and a test."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pytest
+from attrs import fields, frozen
+
+from tests.support.processes import ROOT
+from trio_mcp import HttpLimits, HttpPolicy, Limits, SessionOptions
+from trio_mcp.auth import DPoP, ResourceServer
+from trio_mcp.auth.proxy.grants import MAX_LOGINS
+from trio_mcp.compose.remote import Remote
+from trio_mcp.compose.tasks import PassedTasks
+from trio_mcp.extensions.tasks import Tasks
+from trio_mcp.registry.states import MOST_STATES, STATES_OF_ONE
+from trio_mcp.store.memory import MAX_MEMORY
+
+PAGE: Final = ROOT / "docs" / "limits.md"
+
+
+def default(kind: type[Any], name: str) -> Any:
+    """The default of a field, or of an argument."""
+    found = {field.alias: field.default for field in fields(kind)}
+    return found[name]
+
+
+def argument(function: Any, name: str) -> Any:
+    """The default of an argument that only keywords give."""
+    return inspect.signature(function).parameters[name].default
+
+
+@frozen
+class Row:
+    """A row: the numbers that stand in it, and the tests that show what it says."""
+
+    what: str
+    numbers: Sequence[int]
+    shown: Sequence[str]
+
+
+SHARE: Final = default(Tasks, "owner_share")
+QUEUED: Final = default(Tasks, "max_queued")
+KEPT: Final = default(Tasks, "max_kept_bytes")
+HTTP: Final = "transports/http"
+
+ROWS: Final = (
+    Row(
+        "connections",
+        [HttpLimits().max_connections],
+        [
+            f"{HTTP}/test_asgi_server_sockets.py::test_an_address_with_all_connections_keeps_no_other_out",
+            f"{HTTP}/test_asgi_server_time.py::test_a_connection_waits_until_there_is_room",
+        ],
+    ),
+    Row(
+        "open requests over HTTP, streams and subscriptions among them",
+        [HttpPolicy().max_concurrent_each],
+        [f"{HTTP}/test_shares.py::test_one_address_has_so_many_open_requests"],
+    ),
+    Row(
+        "calls that run over HTTP",
+        [HttpPolicy().max_concurrent, HttpPolicy().max_concurrent_each],
+        [f"{HTTP}/test_shares.py::test_what_waits_for_one_client_is_bounded"],
+    ),
+    Row(
+        "calls of one connection or session",
+        [Limits().max_concurrent_calls],
+        ["server/test_concurrency.py::test_past_the_bound_calls_wait_in_order"],
+    ),
+    Row(
+        "what a client says of itself",
+        [Limits().max_client_bytes],
+        ["server/test_what_is_kept.py::test_what_a_client_says_of_itself_on_a_stream"],
+    ),
+    Row(
+        "subscriptions of one connection or session",
+        [Limits().max_subscriptions, Limits().max_subscription_bytes],
+        [
+            "features/test_changes.py::test_there_is_a_most_to_the_subscriptions_of_a_connection",
+            "features/test_changes.py::test_there_is_a_most_to_the_bytes_of_subscriptions",
+        ],
+    ),
+    Row(
+        "resources of one server behind a proxy that are watched",
+        [Limits().max_subscriptions],
+        ["compose/test_watching.py::test_nobody_has_more_than_a_share"],
+    ),
+    Row(
+        "legacy sessions",
+        [SessionOptions().max_sessions],
+        [f"{HTTP}/test_app_sessions.py::test_nobody_pushes_the_sessions_of_others_out"],
+    ),
+    Row(
+        "events that are kept for streams to be resumed",
+        [SessionOptions().max_total_event_bytes, SessionOptions().max_event_bytes],
+        [f"{HTTP}/test_app_sessions.py::test_what_is_kept_for_all_sessions_is_bounded_and_shared"],
+    ),
+    Row(
+        "unfinished tasks, in all processes",
+        [QUEUED, int(QUEUED * SHARE)],
+        [
+            "extensions/tasks/test_bounds.py::test_one_owner_has_a_share_of_the_unfinished_tasks",
+            "extensions/tasks/test_bounds.py::test_there_is_a_most_to_all_unfinished_tasks",
+        ],
+    ),
+    Row(
+        "bytes of calls and results that tasks keep, in all processes",
+        [KEPT, int(KEPT * SHARE)],
+        [
+            "extensions/tasks/test_bounds.py::test_one_owner_has_a_share_of_the_bytes_that_are_kept",
+            "extensions/tasks/test_bounds.py::test_there_is_a_most_to_all_bytes_that_are_kept",
+        ],
+    ),
+    Row(
+        "tasks that a proxy knows",
+        [argument(PassedTasks, "limit")],
+        ["compose/test_shares.py::test_many_tasks_of_one_leave_those_of_others_known"],
+    ),
+    Row(
+        "questions that are open at a legacy server behind a proxy",
+        [argument(Remote, "max_callers"), argument(Remote, "max_held")],
+        [
+            "compose/test_shares.py::test_open_questions_of_one_leave_connections_for_others",
+            "compose/test_shares.py::test_open_questions_of_one_leave_room_for_those_of_others",
+        ],
+    ),
+    Row(
+        "sealed states that are remembered as used",
+        [MOST_STATES, STATES_OF_ONE],
+        [
+            f"{HTTP}/test_shared_records.py::test_one_owner_has_a_share_of_the_states_that_are_remembered"
+        ],
+    ),
+    Row(
+        "DPoP proofs that are remembered",
+        [default(DPoP, "max_proofs"), default(DPoP, "max_proofs") // 10],
+        [
+            "auth/server/test_dpop.py::test_the_record_is_bounded",
+            f"{HTTP}/test_shared_records.py::test_one_key_has_a_tenth_of_all_proofs_at_all_instances",
+        ],
+    ),
+    Row(
+        "owners whose rate is counted",
+        [HttpPolicy().max_clients],
+        [f"{HTTP}/test_app_guard.py::test_many_addresses_do_not_bring_a_principal_s_rate_back"],
+    ),
+    Row(
+        "tokens that are remembered",
+        [default(ResourceServer, "max_cached_tokens")],
+        ["auth/attacks/test_guesses.py::test_guesses_push_out_no_token_that_is_good"],
+    ),
+    Row(
+        "logins by an [OAuth proxy](guides/logins.md)",
+        [MAX_LOGINS],
+        ["auth/proxy/test_grants.py::test_one_person_has_so_many_logins_and_ends_none_of_another"],
+    ),
+    Row(
+        "registrations of clients at an OAuth proxy",
+        [],
+        ["auth/proxy/test_attacks.py::test_registrations_are_bounded"],
+    ),
+    Row(
+        "what a store in memory holds",
+        [MAX_MEMORY],
+        ["store/test_memory.py::test_a_store_that_is_full_takes_nothing_and_loses_nothing"],
+    ),
+)
+
+
+def rows() -> list[list[str]]:
+    """The rows of the table, as lists of cells."""
+    section = PAGE.read_text().partition("## What all clients share\n")[2].partition("\n## ")[0]
+    found = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in found[2:]]
+
+
+def test_the_table_has_these_rows() -> None:
+    assert [row[0] for row in rows()] == [row.what for row in ROWS]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
+def test_a_row_has_the_numbers_of_the_code(row: Row) -> None:
+    (cells,) = (cells for cells in rows() if cells[0] == row.what)
+    said = {int(text.replace(",", "")) for text in re.findall(r"\d[\d,]*", " ".join(cells[1:3]))}
+    assert set(row.numbers) <= said
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
+def test_a_row_is_shown_by_tests(row: Row) -> None:
+    assert row.shown
+    for shown in row.shown:
+        file, _, name = shown.partition("::")
+        tree = ast.parse((ROOT / "tests" / file).read_text())
+        functions = ast.FunctionDef | ast.AsyncFunctionDef
+        assert name in {node.name for node in ast.walk(tree) if isinstance(node, functions)}
