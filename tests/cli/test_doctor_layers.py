@@ -142,7 +142,7 @@ import sys
 from trio_mcp import Registry, Remote
 
 registry = Registry("outer")
-registry.mount(Remote([sys.executable, "small_server.py"], name="small"), "s")
+registry.mount(Remote([sys.executable, "small_server.py"], name="small", wait=60), "s")
 """
 
 

@@ -19,7 +19,7 @@ from trio_mcp.server.importing import serving_refused
 from trio_mcp.server.server import Server
 from trio_mcp.wire.limits import Limits
 
-_TO_APPEAR: Final = 10.0
+_TO_APPEAR: Final = 30.0
 """Seconds for what servers elsewhere offer to appear in a registry."""
 
 
