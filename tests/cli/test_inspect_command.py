@@ -138,7 +138,7 @@ def test_where_a_server_of_ones_own_fails(cli: CommandLine) -> None:
     Path("boom.py").write_text(BOOM)
     done = cli("inspect", "boom.py", stdin="call boom x=0\ncall no\nread boom://now\ncall no\n")
     assert done.out == ""
-    log = done.err.splitlines()
+    log = [line.strip() for line in done.err.splitlines()]  # what a server says is indented
     failed = log.index("trio-mcp: tool 'boom' failed: internal error (see the server's log)")
     assert "Traceback (most recent call last):" in log[:failed]
     assert log[failed - 1] == "ZeroDivisionError: division by zero"

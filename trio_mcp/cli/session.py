@@ -30,7 +30,7 @@ _START_TIMEOUT: Final = 60.0
 """Seconds that a server may take to start: `npx` and `uvx` may have to download it first."""
 _LAG: Final = 0.05
 """Seconds by which stderr may arrive later than the answer that it is about."""
-_TRACEBACK: Final = re.compile(r"^Traceback \(most recent|^\s+at .*:\d+", re.MULTILINE)
+_TRACEBACK: Final = re.compile(r"^ *Traceback \(most recent|^\s+at .*:\d+", re.MULTILINE)
 """How tracebacks begin in Python, and are indented in JavaScript and Java."""
 _THINKING: Final = 3600.0
 """Seconds that a person may think about a question."""
