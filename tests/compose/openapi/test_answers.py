@@ -1,8 +1,11 @@
 """What a service's answers become, and what it cannot do to us."""
 
+import encodings.aliases
 import gzip
 import json
 from collections.abc import AsyncIterator
+from contextlib import nullcontext, suppress
+from itertools import product
 from typing import Any
 
 import httpx2
@@ -66,6 +69,26 @@ async def test_what_is_no_text_is_a_block_of_its_kind(
 ) -> None:
     result = await answered(httpx2.Response(200, content=body, headers={"Content-Type": kind}))
     assert result.content == [expected]
+
+
+@pytest.mark.parametrize("status", [200, 400])
+async def test_whatever_charset_is_said_text_is_text(status: int) -> None:
+    """Not all that Python calls a codec is a charset, and some cannot replace what is broken."""
+    service = Service()
+    registry = service.registry(ONE)
+    known = {
+        *encodings.aliases.aliases.values(),
+        "idna",
+        "punycode",
+        "undefined",
+        "no-such",
+        "\xe9",
+    }
+    for name, body in product(known, (b"xn--\xff.", b"\x80" * 300)):
+        kind = f"text/plain; charset={name}".encode("latin-1")
+        service.answer = httpx2.Response(status, content=body, headers=[(b"Content-Type", kind)])
+        with suppress(ToolError) if status == 400 else nullcontext():
+            assert text_of(await registry.call("it", {}))
 
 
 async def test_texts_broken_json_and_nothing() -> None:

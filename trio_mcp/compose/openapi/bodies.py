@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 from attrs import frozen
 
-from trio_mcp.compose.openapi.operations import AS_JSON, Body, kind_of, style_of
+from trio_mcp.compose.openapi.operations import AS_JSON, Body, Location, kind_of, style_of
 from trio_mcp.compose.openapi.parameters import Pair, joined, json_of, query_of, text_of
 from trio_mcp.errors import ToolError
 from trio_mcp.wire.jsonrpc import Json
@@ -72,16 +72,17 @@ def _content(data: bytes, media_type: str) -> dict[str, Any]:
 def _form(body: Body, value: Mapping[str, Json]) -> Iterator[Pair]:
     for name, each in value.items():
         said = _said(body, name)
-        if _STYLED & said.keys():
-            yield from query_of(name, style_of(said, "query"), each)
-            continue
-        for one in each if isinstance(each, list) and "contentType" not in said else [each]:
-            yield from query_of(name, AS_JSON, one)
+        style = style_of(said, "query") if _STYLED & said.keys() else AS_JSON
+        location = Location(body.names.checked(name, name), "body", style, body.names)
+        is_several = style is AS_JSON and isinstance(each, list) and "contentType" not in said
+        for one in each if is_several else [each]:
+            yield from query_of(location, one)
 
 
 async def _parts(body: Body, value: Mapping[str, Json], read_file: ReadFile | None) -> Any:
     """Yield the parts of a multipart body, with their names, file names, contents and types."""
     for name, each in value.items():
+        body.names.checked(name, name)
         said = _said(body, name).get("contentType")
         media_type = said if isinstance(said, str) and _PLAIN.fullmatch(said) else None
         for one in each if isinstance(each, list) else [each]:

@@ -18,6 +18,7 @@ from trio_mcp.compose.openapi.bodies import ReadFile
 from trio_mcp.compose.openapi.callers import Authenticate, CallerAuth
 from trio_mcp.compose.openapi.document import Document, members, read_document
 from trio_mcp.compose.openapi.files import bundled
+from trio_mcp.compose.openapi.names import folded
 from trio_mcp.compose.openapi.operations import (
     LONGEST_NAME,
     READING,
@@ -244,8 +245,8 @@ class _Builder:
         self._returned = Schemas(document, False, longest_text // 2) if output_schemas else None
         base = self._base_url or document.server_url(document.root.get("servers"), variables)
         self._security = Security(document, auth, base or "")
-        headers = {(header.lower(), "header") for header in sent}
-        self._hidden = frozenset({*self._security.keys(), *headers})
+        ours = [*self._security.keys(), *((header, "header") for header in sent)]
+        self._hidden = frozenset((folded(name), where) for name, where in ours)
 
     def registry(
         self, name: str | None, timeout: float, middleware: Sequence[CallMiddleware]

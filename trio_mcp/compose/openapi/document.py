@@ -78,9 +78,9 @@ class Document:
         return url.rstrip("/") if urlsplit(url).scheme in ("http", "https") else None
 
 
-def members(node: Json) -> list[tuple[str, Json]]:
+def members(node: Json, limit: int = MOST) -> list[tuple[str, Json]]:
     """Return the first members of an object; none if it is no object."""
-    found = islice(node.items(), MOST) if isinstance(node, Mapping) else ()
+    found = islice(node.items(), limit) if isinstance(node, Mapping) else ()
     return [(str(name), value) for name, value in found]
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 from attrs import define, field, frozen
 
 from trio_mcp.compose.openapi.document import MOST, Document, members
+from trio_mcp.compose.openapi.names import Names, folded
 from trio_mcp.compose.openapi.schemas import Schema, Schemas
 from trio_mcp.compose.openapi.texts import free_name, plain_name
 from trio_mcp.public import public_in
@@ -21,8 +24,16 @@ REPEATABLE: Final = READING | {"PUT", "DELETE"}
 """The methods of requests that may be sent again (RFC 9110, section 9.2.2)."""
 
 _STYLES: Final = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
-_OURS: Final = frozenset({"accept", "content-type", "authorization"})
-"""Headers that are not for parameters to say (OpenAPI 3.1, "Parameter Object")."""
+_OURS: Final = frozenset(
+    (
+        *("accept", "content-type", "authorization", "cookie"),
+        *("accept-encoding", "content-encoding", "content-length", "transfer-encoding"),
+        *("connection", "expect", "host", "keep-alive", "te", "trailer", "upgrade"),
+        *("proxy-authorization", "proxy-connection"),
+    )
+)
+"""Headers that are not for parameters to say: OpenAPI 3.1, "Parameter Object", says so of the first
+three; the others are what HTTP itself, credentials and our reading of answers depend on."""
 _LONGEST_ARGUMENT: Final = 64
 LONGEST_NAME: Final = 128
 _MOST_PARAMETERS: Final = 500
@@ -42,6 +53,8 @@ class Style:
 
 
 AS_JSON: Final = Style("json", False)
+_SPREADING: Final = frozenset({"form", "cookie", "matrix"})
+"""Of the styles that explode, those that make a name in the request of each key of an object."""
 
 
 @frozen
@@ -51,6 +64,8 @@ class Location:
     name: str
     where: str
     style: Style
+    names: Names = field(factory=Names, eq=False, repr=False)
+    """All names at its place."""
 
 
 @frozen
@@ -67,6 +82,8 @@ class Body:
     """The members that are files; of a body that is a file itself, `""`."""
     encoding: Mapping[str, Json]
     """How members of forms are written, by name."""
+    names: Names = field(eq=False, repr=False)
+    """The names of all members."""
 
 
 @public_in("trio_mcp.compose.openapi")
@@ -105,7 +122,7 @@ class Operation:
 
 
 Hidden = frozenset[tuple[str, str]]
-"""Parameters that are not for callers: their names, in small letters, and places."""
+"""Parameters that are not for callers: their names, as `folded` has them, and places."""
 Rule = str | Sequence[str] | Callable[[Operation], bool]
 
 
@@ -237,9 +254,15 @@ class _Collector:
         parameters = self._parameters()
         for name in in_path:  # which some documents forget to declare
             parameters.setdefault((name, "path"), {"schema": {"type": "string"}})
+        names = self._names(parameters)
         for (name, where), parameter in parameters.items():
-            if where != "path" or name in in_path:
-                self._add_parameter(name, where, parameter)
+            is_ours = where == "header" and name.lower() in _OURS
+            if (
+                (where != "path" or name in in_path)
+                and not is_ours
+                and not self._hides(name, where)
+            ):
+                self._add_parameter(name, where, parameter, names[_place(where)])
         body = self._body()
         schema: Schema = {"type": "object", "properties": self._properties}
         if self._required:
@@ -253,15 +276,28 @@ class _Collector:
         for holder in (self._operation.shared, self._operation.details):
             for parameter in self._document.objects(holder, "parameters")[:_MOST_PARAMETERS]:
                 name, where = parameter.get("name"), parameter.get("in")
-                if not isinstance(name, str) or where not in (*_STYLES, "querystring"):
-                    continue
-                is_ours = where == "header" and name.lower() in _OURS
-                if is_ours or (name.lower(), where) in self._hidden:
-                    continue
-                found[name, where] = parameter
+                if isinstance(name, str) and where in (*_STYLES, "querystring"):
+                    found[name, where] = parameter
         return found
 
-    def _add_parameter(self, name: str, where: str, parameter: Mapping[str, Json]) -> None:
+    def _hides(self, name: str, where: str) -> bool:
+        return (folded(name), _place(where)) in self._hidden
+
+    def _names(self, parameters: Iterable[tuple[str, str]]) -> Mapping[str, Names]:
+        """Return the names at each place: those of parameters, and of what is not for arguments."""
+        found: defaultdict[str, Names] = defaultdict(Names)
+        for name, where in parameters:
+            found[_place(where)].add(name, owner=name)
+        for name, where in self._hidden:
+            found[where].reserve(name)
+        own = self._operation.path.partition("#")[0].partition("?")[2]
+        for name, _ in parse_qsl(own, keep_blank_values=True):
+            found["query"].reserve(name)
+        return found
+
+    def _add_parameter(
+        self, name: str, where: str, parameter: Mapping[str, Json], names: Names
+    ) -> None:
         content = parameter.get("content")
         media = next(iter(content.values()), None) if isinstance(content, Mapping) else None
         node = self._document.resolve(media).get("schema") if media else parameter.get("schema")
@@ -272,7 +308,10 @@ class _Collector:
         text = parameter.get("description")
         required = where == "path" or parameter.get("required") is True
         argument = self._add(name, node, required=required, text=text, seed=where)
-        self._locations[argument] = Location(name, where, style)
+        self._locations[argument] = Location(name, where, style, names)
+        if style.explode and style.name in _SPREADING:
+            for key, _ in members(self._document.resolve(node).get("properties"), names.room):
+                names.add(key, owner=name)
         if parameter.get("deprecated") is True:
             self._properties[argument] = {**self._properties[argument], "deprecated": True}
 
@@ -299,7 +338,7 @@ class _Collector:
         media = self._document.resolve(content.get(media_type))
         node, required = media.get("schema"), body.get("required") is True
         encoding = media.get("encoding")
-        encoding = encoding if isinstance(encoding, Mapping) else {}
+        encoding, names = encoding if isinstance(encoding, Mapping) else {}, Names()
         kind, text, schema = (
             kinds[media_type],
             body.get("description"),
@@ -323,7 +362,9 @@ class _Collector:
             for name, each in flat.items():
                 add = self._add_file if name in files else self._add
                 fields[add(name, each, required=name in wanted, seed=BODY)] = name
-        return Body(media_type, argument, fields, required, files, encoding)
+        for name, _ in members(schema.get("properties")):
+            names.add(name, owner=name)
+        return Body(media_type, argument, fields, required, files, encoding, names)
 
     def _flat_members(self, schema: Mapping[str, Json], required: bool) -> dict[str, Json] | None:
         """Return the members of a body, if each can be an argument of its own."""
@@ -371,6 +412,10 @@ class _Collector:
 
 
 _MORE_THAN_MEMBERS: Final = frozenset({"allOf", "anyOf", "oneOf", "if", "not", "patternProperties"})
+
+
+def _place(where: str) -> str:
+    return "query" if where == "querystring" else where
 
 
 def style_of(parameter: Mapping[str, Json], where: str) -> Style:

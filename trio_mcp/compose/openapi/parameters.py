@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
-from trio_mcp.compose.openapi.operations import VARIABLE, Location, Style
+from trio_mcp.compose.openapi.operations import VARIABLE, Location
 from trio_mcp.errors import ToolError
 from trio_mcp.wire.jsonrpc import Json, encode
 
@@ -19,7 +19,10 @@ Pair = tuple[str, str]
 
 # Of the reserved characters, `allowReserved` leaves those that end nothing in a query.
 _RESERVED: Final = ":/?@!$'()*,;[]"
+# What else a cookie may hold (RFC 6265, section 4.1.1), which no server takes for its end.
+_IN_COOKIES: Final = "!#$&'()*+-./:<=>?@[]^_`{|}~"
 _DOTS: Final = re.compile(r"(?:^|[/\\])\.\.?(?:$|[/\\;])")
+_MATRIX: Final = re.compile(r";([^;=]+)=")
 _LINE: Final = re.compile(r"[\x20-\x7e\t]*")
 _DEEPEST: Final = 20
 
@@ -48,6 +51,8 @@ def path_of(template: str, values: Mapping[str, tuple[Location, Json]]) -> str:
             raise ToolError(
                 f"{location.name} must not be empty or have '..' in it: it is part of a path"
             )
+        for name in _MATRIX.findall(plain):
+            location.names.checked(name, location.name)
         return text
 
     return VARIABLE.sub(filled, template)
@@ -57,17 +62,13 @@ def _in_path(location: Location, value: Json, write: Callable[[str], str]) -> st
     style = location.style
     if style.name == "json":
         return write(text_of(value))
+    if style.name == "matrix" and style.explode and isinstance(value, dict | list):
+        pairs = _spread(location, value)
+        return "".join(f";{write(name)}={write(text)}" for name, text in pairs)
     parts = _parts(value, style.explode, write)
     if style.name == "label":
         return "." + ("." if style.explode else ",").join(parts)
-    if style.name == "matrix":
-        name = write(location.name)
-        if style.explode and isinstance(value, list):
-            return "".join(f";{name}={part}" for part in parts)
-        if style.explode and isinstance(value, dict):
-            return "".join(f";{part}" for part in parts)
-        return f";{name}=" + ",".join(parts)
-    return ",".join(parts)
+    return (f";{write(location.name)}=" if style.name == "matrix" else "") + ",".join(parts)
 
 
 def _parts(value: Json, explode: bool, write: Callable[[str], str]) -> list[str]:
@@ -83,45 +84,39 @@ def _parts(value: Json, explode: bool, write: Callable[[str], str]) -> list[str]
 
 
 def header_of(location: Location, value: Json) -> str:
-    """Write a value as that of a header or a cookie; refuse one that no header can hold."""
-    if location.style.name == "json":
-        text = text_of(value)
-    else:
-        write = _quoted if location.where == "cookie" and location.style.name != "cookie" else str
-        text = ",".join(_parts(value, location.style.explode, write))
-    return checked_line(location.name, text)
-
-
-def checked_line(name: str, text: str) -> str:
-    """Return a text that is one line of a header; refuse any other."""
+    """Write a value as that of a header; refuse one that no header can hold."""
+    is_json = location.style.name == "json"
+    text = text_of(value) if is_json else ",".join(_parts(value, location.style.explode, str))
     if _LINE.fullmatch(text) is None:
-        raise ToolError(f"{name} has characters in it that the header of a request cannot hold")
+        raise ToolError(
+            f"{location.name} has characters in it that the header of a request cannot hold"
+        )
     return text
 
 
 def cookies_of(location: Location, value: Json) -> Iterator[Pair]:
-    if location.style.explode and isinstance(value, list | dict):
-        items = value.items() if isinstance(value, dict) else [(location.name, x) for x in value]
-        for name, each in items:
-            yield name, _quoted(text_of(each))
-    else:
-        yield location.name, header_of(location, value).replace(";", "%3B")
-
-
-def query_of(name: str, style: Style, value: Json) -> Iterator[Pair]:
-    """Yield a value as parameters of a query, or members of a form: names and values, quoted."""
-    write = _kept if style.allow_reserved else _quoted
-    own = _quoted(name)
+    """Yield a value as cookies; what ends one, by the reading of any server, is quoted."""
+    style = location.style
+    write = _as_cookie if style.name == "cookie" else _quoted
     if style.name == "json":
+        yield location.name, quote(text_of(value), safe=_IN_COOKIES)
+    elif style.explode and isinstance(value, dict | list):
+        for name, text in _spread(location, value):
+            yield name if name == location.name else _quoted(name), write(text)
+    else:
+        yield location.name, ",".join(_parts(value, False, write))
+
+
+def query_of(location: Location, value: Json) -> Iterator[Pair]:
+    """Yield a value as parameters of a query, or members of a form: names and values, quoted."""
+    style, own = location.style, _quoted(location.name)
+    write = _kept if style.allow_reserved else _quoted
+    if style.name == "json" or not isinstance(value, dict | list):
         yield own, write(text_of(value))
-    elif style.name == "deepObject" and isinstance(value, dict | list):
-        yield from _deep(own, value, write, 0)
-    elif not isinstance(value, dict | list):
-        yield own, write(text_of(value))
+    elif style.name == "deepObject":
+        yield from _deep(location, location.name, value, write)
     elif style.explode and style.name not in _SEPARATORS:
-        items = value.items() if isinstance(value, dict) else ((name, item) for item in value)
-        for key, each in items:
-            yield _quoted(key), write(text_of(each))
+        yield from ((_quoted(name), write(text)) for name, text in _spread(location, value))
     elif value:  # an empty array is no parameter
         separator = _SEPARATORS.get(style.name, ",")
         yield own, separator.join(_parts(value, False, write))
@@ -130,14 +125,24 @@ def query_of(name: str, style: Style, value: Json) -> Iterator[Pair]:
 _SEPARATORS: Final = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 
-def _deep(name: str, value: Json, write: Callable[[str], str], depth: int) -> Iterator[Pair]:
+def _spread(location: Location, value: Json) -> Iterator[Pair]:
+    """Yield the items of an array under its own name, or those of an object under their keys."""
+    if isinstance(value, list):
+        yield from ((location.name, text_of(item)) for item in value)
+    else:
+        for key, each in value.items():
+            yield location.names.checked(key, location.name), text_of(each)
+
+
+def _deep(
+    location: Location, name: str, value: Json, write: Callable[[str], str], depth: int = 0
+) -> Iterator[Pair]:
     """Yield all that is in a value, however deep, under names like `filter[author][0]`."""
     if not isinstance(value, dict | list) or depth > _DEEPEST:
-        yield name, write(text_of(value))
+        yield _quoted(location.names.checked(name, location.name)), write(text_of(value))
         return
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, each in items:
-        yield from _deep(f"{name}%5B{_quoted(str(key))}%5D", each, write, depth + 1)
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from _deep(location, f"{name}[{key}]", each, write, depth + 1)
 
 
 def _quoted(text: str) -> str:
@@ -146,6 +151,10 @@ def _quoted(text: str) -> str:
 
 def _kept(text: str) -> str:
     return quote(text, safe=_RESERVED)
+
+
+def _as_cookie(text: str) -> str:
+    return quote(text, safe=_IN_COOKIES + "%")
 
 
 def joined(pairs: Iterator[Pair] | list[Pair]) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import httpx2
 from attrs import frozen
 
 from trio_mcp.compose.openapi.bodies import ReadFile, body_of
+from trio_mcp.compose.openapi.names import folded
 from trio_mcp.compose.openapi.operations import Arguments, Location, Operation
 from trio_mcp.compose.openapi.parameters import (
     Pair,
-    checked_line,
     cookies_of,
     header_of,
     joined,
@@ -25,6 +25,9 @@ from trio_mcp.compose.openapi.security import Shown
 from trio_mcp.errors import ToolError
 from trio_mcp.schema import Validator
 from trio_mcp.wire.jsonrpc import Json
+
+Sent = list[tuple[Location, Json]]
+"""The parameters of a request, and their values."""
 
 
 @frozen(eq=False)
@@ -57,53 +60,69 @@ async def build(
     in_path = {
         location.name: (location, value) for location, value in sent if location.where == "path"
     }
-    # Some documents tell operations at the same path apart by a query or a fragment.
-    path, _, own = plan.operation.path.partition("#")[0].partition("?")
-    query = "&".join(part for part in (own, _query(plan, sent, after)) if part)
-    rest = path_of(path, in_path) + (f"?{query}" if query else "")
-    url = _checked_url(plan.base_url, rest)
     content: dict[str, Any] = {}
     if body is not None:
         content = await body_of(body, arguments, read_file)
-    headers = {**_headers(plan, sent), **content.pop("headers", {}), **plan.shown.headers}
+    # Some documents tell operations at the same path apart by a query or a fragment.
+    path, _, own = plan.operation.path.partition("#")[0].partition("?")
     try:
-        return client.build_request(plan.operation.method, url, headers=headers, **content)
-    except (TypeError, ValueError):  # a name in the document that no header can have
+        query = "&".join(part for part in (own, _query(plan, client, sent, after)) if part)
+        rest = path_of(path, in_path) + (f"?{query}" if query else "")
+        url = _checked_url(plan.base_url, rest)
+        headers = httpx2.Headers(_headers(plan, client, sent))
+        headers.update({**content.pop("headers", {}), **plan.shown.headers})
+        request = client.build_request(plan.operation.method, url, headers=headers, **content)
+        request.url = url  # which is whole, with the client's own parameters
+        _add_cookies(request, plan, sent)
+    except (TypeError, ValueError):  # half a surrogate pair, or a name that no header can have
         raise ToolError(f"{label} cannot be sent with these arguments") from None
+    return request
 
 
-def _headers(plan: Plan, sent: list[tuple[Location, Json]]) -> dict[str, str]:
+def _headers(plan: Plan, client: httpx2.AsyncClient, sent: Sent) -> dict[str, str]:
     headers = {"Accept": plan.accept, "Accept-Encoding": "gzip"}
-    cookies = list(plan.shown.cookies)
     for location, value in sent:
         if location.where == "header":
+            _check_not_ours(location.name, client.headers.keys() - {"user-agent"})
             headers[location.name] = header_of(location, value)
-        elif location.where == "cookie":
-            cookies += cookies_of(location, value)
-    if cookies:
-        pairs = (f"{name}={checked_line(name, value)}" for name, value in cookies)
-        headers["Cookie"] = "; ".join(pairs)
     return headers
 
 
-def _query(plan: Plan, sent: list[tuple[Location, Json]], after: Mapping[str, str]) -> str:
-    pairs: list[Pair] = []
+def _add_cookies(request: httpx2.Request, plan: Plan, sent: Sent) -> None:
+    """Add cookies to those that the client has put on a request."""
+    ours = [pair for pair in request.headers.get("Cookie", "").split("; ") if pair]
+    cookies: list[Pair] = []
     for location, value in sent:
-        if location.where == "query" and location.name not in after:
-            pairs += query_of(location.name, location.style, value)
+        if location.where == "cookie":
+            cookies += cookies_of(location, value)
+    for name, _ in cookies:
+        _check_not_ours(name, (pair.partition("=")[0] for pair in ours))
+    ours += [f"{name}={value}" for name, value in (*plan.shown.cookies, *cookies)]
+    if ours:
+        request.headers["Cookie"] = "; ".join(ours)
+
+
+def _query(plan: Plan, client: httpx2.AsyncClient, sent: Sent, after: Mapping[str, str]) -> str:
+    pairs: list[Pair] = []
+    whole = ""
+    for location, value in sent:
+        if location.where == "querystring" and location.style.name == "json":
+            whole = quote(text_of(value), safe="")
+        elif location.where.startswith("query") and location.name not in after:
+            pairs += query_of(location, value)
+    for name, _ in pairs if client.params else ():
+        _check_not_ours(unquote(name), client.params.keys())
     keys = {name for name, _ in plan.shown.query}
     paging = ((quote(name, safe=""), quote(value, safe="")) for name, value in after.items())
     pairs += [(name, value) for name, value in paging if name not in keys]
-    whole = [text for location, value in sent for text in _whole_query(location, value)]
-    return "&".join(part for part in (joined([*pairs, *plan.shown.query]), *whole) if part)
+    parts = (joined([*pairs, *plan.shown.query]), str(client.params), whole)
+    return "&".join(part for part in parts if part)
 
 
-def _whole_query(location: Location, value: Json) -> Iterator[str]:
-    """Yield a query that is one argument (OpenAPI 3.2)."""
-    if location.where == "querystring" and location.style.name == "json":
-        yield quote(text_of(value), safe="")
-    elif location.where == "querystring":
-        yield joined(query_of(location.name, location.style, value))
+def _check_not_ours(name: str, ours: Iterable[str]) -> None:
+    """Refuse a name that the client puts on each request itself."""
+    if folded(name) in map(folded, ours):
+        raise ToolError(f"{name[:60]} is not for arguments to set: the client of the service does")
 
 
 def _checked_url(base_url: str, rest: str) -> httpx2.URL:

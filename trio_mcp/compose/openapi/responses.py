@@ -121,6 +121,7 @@ async def _body(response: httpx2.Response, limit: int) -> bytes:
 def _charset(content_type: str) -> str:
     name = content_type.partition("charset=")[2].partition(";")[0].strip(" \"'")
     try:
+        b"\xff".decode(name or "utf-8", errors="replace")  # not all codecs of Python's can do that
         return "utf-8" if not name or "\0".encode(name) != b"\0" else name
     except (LookupError, UnicodeError, ValueError):
         return "utf-8"

@@ -71,7 +71,7 @@ class Security:
         """Yield names and places of the parameters that are keys: a model does not give them."""
         for scheme in self._schemes.values():
             if scheme.get("type") == "apiKey":
-                yield str(scheme.get("name")).lower(), str(scheme.get("in"))
+                yield str(scheme.get("name")), str(scheme.get("in"))
 
     def of(self, operation: Operation) -> Shown:
         """Return what an operation shows: its first alternative that all credentials are given for.

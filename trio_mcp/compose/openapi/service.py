@@ -203,6 +203,7 @@ class Service:
             request = self._opened_client.build_request(
                 request.method, target, headers=request.headers
             )
+            request.url = target  # without the client's own parameters, which it may have
 
     async def _send(self, plan: Plan, request: httpx2.Request) -> Answer:
         auth: Any = plan.shown.auth
