@@ -415,10 +415,10 @@ async def test_calls_that_are_refused_are_logged(caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.INFO)
     async with serving(taking(int)) as (client, _):
         await client.call("use", x="no. 4711")
-        await client.call("4711")
+        await client.call("absent", x="no. 4711")
     records = [each for each in caplog.records if each.name == "trio_mcp.calls"]
     told = [(each.tool, each.outcome) for each in records]  # type: ignore[attr-defined]
-    assert told == [("use", "invalid arguments"), (None, "not found")]
+    assert told == [("use", "invalid arguments"), ("absent", "not found")]
     assert "4711" not in caplog.text
 
 

@@ -29,6 +29,7 @@ from tests.features.ways import (
 )
 from tests.support import official
 from tests.support.client import LEGACY, REVISIONS, RawClient, modern_meta, serving
+from tests.support.errors import own_error
 from tests.support.processes import running
 from tests.support.tools import each_legacy_revision, each_revision, error_of, some_revisions
 from trio_mcp import (
@@ -583,7 +584,7 @@ async def test_only_what_is_there_can_be_subscribed_to(revision: str) -> None:
     async with changing(registry, revision) as client:
         for uri in ("no:one", "users://x", ""):
             answer = await client.request("resources/subscribe", {"uri": uri})
-            assert answer["error"] == not_found(revision, uri)
+            assert own_error(answer) == not_found(revision, uri)
         for method in ("resources/subscribe", "resources/unsubscribe"):
             for params in ({}, {"uri": None}, {"uri": 5}, {"uri": [ONE]}):
                 answer = await client.request(method, params)
@@ -944,10 +945,10 @@ async def test_without_resources_there_is_nothing_to_subscribe_to(revision: str)
     async with changing(registry, revision) as client:
         for method in ("resources/subscribe", "resources/unsubscribe"):
             answer = await client.request(method, {"uri": ONE})
-            assert answer["error"] == {
+            assert own_error(answer) == {
                 "code": -32601,
                 "message": f"{method} handler not registered",
-                "data": {"server": "bare"},
+                "data": {"server": "bare", "method": method},
             }
 
 

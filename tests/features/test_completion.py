@@ -11,6 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from tests.features import workroom_client
 from tests.features.ways import client_of, each_quick_client, each_way
 from tests.support.client import RawClient, serving
+from tests.support.errors import own_data
 from tests.support.tools import INTERNAL, each_revision, echo, error_of, registry_of, some_revisions
 from trio_mcp import Completion, Context, Limits, McpError, Registry, ToolError
 from trio_mcp.registry import catalogue_of
@@ -275,10 +276,10 @@ async def test_anything_else_is_an_error_that_names_its_type(revision, given, ki
         return given
 
     async with serving(reviews(source), revision=revision) as (client, _):
-        assert error_of(await complete(client)) == (
-            -32603,
-            f"Invalid handler result type: {kind} (completion of language of review)",
-        )
+        answer, whose = await complete(client), "completion of language of review"
+        message = f"Invalid handler result type: {kind} ({whose})"
+        assert error_of(answer) == (-32603, message)
+        assert own_data(answer) == {"type": kind, "handler": whose}
 
 
 # -- what is refused ------------------------------------------------------------------------------
@@ -290,14 +291,14 @@ async def test_what_is_not_there_is_named(revision):
     async with serving(reviews(["x"]), revision=revision) as (client, _):
         answer = await complete(client, prompt="revue")
         assert error_of(answer) == (-32602, "Unknown prompt: revue")
-        assert answer["error"]["data"] == {"prompt": "revue", "didYouMean": "review"}
+        assert own_data(answer) == {"prompt": "revue", "didYouMean": "review"}
         answer = await complete(client, argument="languages")
         assert error_of(answer) == (-32602, "Unknown argument of review: languages")
-        assert answer["error"]["data"] == {"argument": "languages", "didYouMean": "language"}
+        assert own_data(answer) == {"argument": "languages", "didYouMean": "language"}
         answer = await complete(client, argument="id", resource="users://{id}/profil")
         assert error_of(answer) == (-32602, "Unknown resource template: users://{id}/profil")
         data = {"resource": "users://{id}/profil", "didYouMean": USERS}
-        assert answer["error"]["data"] == data
+        assert own_data(answer) == data
         answer = await complete(client, argument="ids", resource=USERS)
         assert error_of(answer) == (-32602, f"Unknown argument of {USERS}: ids")
 

@@ -18,6 +18,7 @@ import pytest
 
 from tests.features.ways import client_of, each_quick_client, not_found, reaching
 from tests.support.client import RawClient, serving
+from tests.support.errors import own_error
 from tests.support.tools import each_revision, error_of
 from trio_mcp import McpError, Registry, ResourceNotFound, connect
 from trio_mcp.schema import SchemaError
@@ -136,7 +137,7 @@ async def test_a_directory_by_every_way(way: str, root: Path) -> None:
         [contents] = (await read(client, "docs:///guide/one.txt"))["result"]["contents"]
         assert contents["text"] == INSIDE
         for uri in ("docs:///../secret.txt", "docs:///link", "docs:///%2e%2e/secret.txt"):
-            assert (await read(client, uri))["error"] == not_found("2026-07-28", uri)
+            assert own_error(await read(client, uri)) == not_found("2026-07-28", uri)
 
 
 @each_quick_client
@@ -174,10 +175,10 @@ async def test_what_changes_is_read_anew(root: Path) -> None:
             assert contents["text"] == words
         (root / "note.txt").unlink()
         answer = await read(client, "docs:///note.txt")
-        assert answer["error"] == not_found(client.revision, "docs:///note.txt")
+        assert own_error(answer) == not_found(client.revision, "docs:///note.txt")
         shutil.rmtree(root)
         answer = await read(client, "docs:///readme.md")
-        assert answer["error"] == not_found(client.revision, "docs:///readme.md")
+        assert own_error(answer) == not_found(client.revision, "docs:///readme.md")
 
 
 async def test_caching_hints_of_files(root: Path) -> None:
@@ -328,7 +329,7 @@ async def test_no_uri_leads_outside(revision: str, every: int, root: Path) -> No
         for path in islice(attacks(root), 0, None, every):
             uri = f"docs:///{path}"
             answer = await read(client, uri)
-            assert answer.get("error") == not_found(revision, uri), uri
+            assert own_error(answer) == not_found(revision, uri), uri
             assert SECRET not in json.dumps(answer)
             tried += 1
         [contents] = (await read(client, "docs:///guide/one.txt"))["result"]["contents"]
@@ -461,7 +462,7 @@ async def test_one_file(revision: str, root: Path) -> None:
         [linked] = (await read(client, "notes:linked"))["result"]["contents"]
         assert (linked["text"], linked["mimeType"]) == (text["text"], "text/x-mine")
         missing = await read(client, "notes:missing")
-        assert missing["error"] == not_found(revision, "notes:missing")
+        assert own_error(missing) == not_found(revision, "notes:missing")
         listed = (await client.request("resources/list"))["result"]["resources"]
         assert [(each["name"], each["mimeType"]) for each in listed] == [
             ("readme.md", "text/markdown"),
@@ -480,7 +481,7 @@ async def test_a_file_that_becomes_a_link_is_not_there(root: Path) -> None:
     (root / "readme.md").symlink_to(root.parent / "secret.txt")
     async with serving(registry) as (client, _):
         answer = await read(client, "notes:readme")
-        assert answer["error"] == not_found(client.revision, "notes:readme")
+        assert own_error(answer) == not_found(client.revision, "notes:readme")
 
 
 # -- completion of paths --------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from tests.features.ways import (
     reaching,
 )
 from tests.support.client import LEGACY, serving
+from tests.support.errors import own_error
 from tests.support.tools import each_revision, echo, error_of, some_revisions
 from trio_mcp import (
     Context,
@@ -228,7 +229,7 @@ async def test_every_way_leads_to_the_same_resources(way: str, revision: str) ->
             "name": "user 7",
         }
         for uri in ("users://0/profile", "users://seven/profile", "users://7", "nothing:"):
-            assert (await read(client, uri))["error"] == not_found(revision, uri)
+            assert own_error(await read(client, uri)) == not_found(revision, uri)
 
 
 @each_client
@@ -442,7 +443,7 @@ async def test_variables_have_the_types_of_the_parameters(
         for given, expected in cases.items():
             answer = await read(client, given)
             if expected is None:
-                assert answer["error"] == not_found(revision, given)
+                assert own_error(answer) == not_found(revision, given)
             else:
                 assert contents_of(answer) == [
                     {"uri": given, "text": expected, "mimeType": "text/plain"}
@@ -493,7 +494,7 @@ async def test_a_function_says_that_there_is_nothing(revision: str) -> None:
     """The error is the one for a URI that nobody knows, whatever the exception says."""
     for error in (ResourceNotFound(URI), ResourceNotFound(), ResourceNotFound("no row 5 in /db")):
         async with serving(resource(error), revision=revision) as (client, _):
-            assert (await read(client))["error"] == not_found(revision, URI)
+            assert own_error(await read(client)) == not_found(revision, URI)
 
 
 @each_quick_client
@@ -515,7 +516,7 @@ async def test_bad_parameters_are_not_the_same_as_nothing_there(revision: str) -
             assert code == -32602
             assert '"uri" must be a string' in message
         for uri in ("", " ", URI + " ", URI.upper(), "thing", "//one", "%", "thing://%zz"):
-            assert (await read(client, uri))["error"] == not_found(revision, uri)
+            assert own_error(await read(client, uri)) == not_found(revision, uri)
 
 
 @each_revision
@@ -540,10 +541,11 @@ async def test_failures_are_told_as_the_author_means_them(revision: str) -> None
         async with serving(resource(error), revision=revision) as (client, _):
             answer = await read(client)
             assert error_of(answer) == (code, message)
-            assert answer["error"].get("data") == data
+            told = answer["error"].get("data")
+            assert told == (data if isinstance(error, McpError) else None)
     group = ExceptionGroup("all", [ResourceNotFound("x"), ValueError("secret")])
     async with serving(resource(group), revision=revision) as (client, _):
-        assert (await read(client))["error"] == not_found(revision, URI)
+        assert own_error(await read(client)) == not_found(revision, URI)
 
 
 SECRET = "the secret of /etc/shadow"
@@ -713,7 +715,7 @@ async def test_a_cancelled_read_is_not_answered(revision: str) -> None:
         await client.cancel(request["id"])
         await cancelled.wait()
         fence = await client.request("resources/read", {"uri": "x://y"})
-        assert fence["error"] == not_found(revision, "x://y")
+        assert own_error(fence) == not_found(revision, "x://y")
 
 
 @each_quick_client
@@ -803,7 +805,7 @@ async def test_a_resource_that_is_removed_while_it_is_read(revision: str) -> Non
         go_on.set()
         answer = await client.answer_to(request["id"])
         assert text_of(answer) == "read 7"
-        assert (await read(client, "x://7"))["error"] == not_found(revision, "x://7")
+        assert own_error(await read(client, "x://7")) == not_found(revision, "x://7")
     with pytest.raises(KeyError):
         registry.remove_resource("x://{id}")
 
@@ -901,10 +903,10 @@ async def test_without_resources_their_methods_are_refused(revision: str) -> Non
         for method in methods:
             for params in ({}, {"uri": 5}, {"uri": URI, "cursor": "x"}):
                 answer = await client.request(method, params)
-                assert answer["error"] == {
+                assert own_error(answer) == {
                     "code": -32601,
                     "message": f"{method} handler not registered",
-                    "data": {"server": "bare"},
+                    "data": {"server": "bare", "method": method},
                 }
 
 
@@ -923,7 +925,7 @@ async def test_reads_in_a_batch(revision: str) -> None:
         await client.send(batch)
         answers = {each["id"]: each for each in await client.receive()}
         assert text_of(answers[batch[0]["id"]]) == "x"
-        assert answers[batch[1]["id"]]["error"] == not_found(revision, "no:one")
+        assert own_error(answers[batch[1]["id"]]) == not_found(revision, "no:one")
 
 
 # -- registration ---------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ async def test_failures_of_every_kind(mode: str, caplog: pytest.LogCaptureFixtur
             with pytest.raises(MCPError, match="handler not registered") as refused:
                 await ask()
             assert refused.value.code == types.METHOD_NOT_FOUND
-            assert refused.value.error.data == {"server": "gallery"}
+            assert refused.value.error.data["server"] == "gallery"
     assert "the secret of the gallery" in caplog.text
 
 

@@ -115,7 +115,7 @@ async def test_other_handlers_are_told_of_too(caplog):
         "Prompt ask: its result cannot be sent: "
         "it is of type int, and that, or what is in it, cannot be sent",
         "Completion of topic of topical: its result cannot be sent: "
-        "Invalid handler result type: int (completion of topic of topical)",
+        "it is of type int, and that, or what is in it, cannot be sent",
     ]
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.support.client import modern_meta, serving
+from tests.support.errors import own_data
 from tests.support.tools import (
     each_revision,
     echo,
@@ -15,6 +16,8 @@ from tests.support.tools import (
     text_of,
 )
 from trio_mcp import Registry
+from trio_mcp.middleware import McpRequest
+from trio_mcp.wire.revisions import META_CLIENT_CAPABILITIES, META_VERSION
 
 OFFERS = [
     "tools/list",
@@ -35,7 +38,7 @@ async def test_a_bare_registry_has_no_handlers(revision, method):
     async with serving(Registry("bare"), revision=revision) as (client, _):
         answer = await client.request(method, {"name": "x", "uri": "x:y"})
         assert error_of(answer) == (-32601, f"{method} handler not registered")
-        assert answer["error"]["data"] == {"server": "bare"}
+        assert own_data(answer) == {"server": "bare", "method": method}
 
 
 @pytest.mark.requirement("A11")
@@ -247,3 +250,39 @@ async def test_an_error_of_our_own_is_internal(monkeypatch, caplog):
         assert error_of(await client.request("tools/list")) == (-32603, "Internal error")
         assert "ZeroDivisionError" in caplog.text
         assert text_of(await client.call("echo", text="x")) == "x"
+
+
+@pytest.mark.requirement("A12")
+@pytest.mark.parametrize(
+    ("method", "params", "data"),
+    [
+        ("tools/call", {"name": 5}, {"got": "a number"}),
+        ("prompts/get", {}, {"parameter": "name", "expected": "a string", "got": "nothing"}),
+        (
+            "prompts/get",
+            {"name": []},
+            {"parameter": "name", "expected": "a string", "got": "an array"},
+        ),
+        (
+            "prompts/list",
+            {"_meta": {META_VERSION: 7, META_CLIENT_CAPABILITIES: {}}},
+            {"parameter": f"_meta.{META_VERSION}", "expected": "a string", "got": "a number"},
+        ),
+    ],
+)
+async def test_the_data_of_an_error_says_what_was_expected_and_what_came(method, params, data):
+    registry = registry_of(echo)
+    registry.add_prompt(lambda topic: topic, name="ask")
+    async with serving(registry, revision="2025-11-25") as (client, _):
+        assert own_data(await client.request(method, params)) == data
+
+
+@pytest.mark.requirement("A12")
+async def test_middleware_around_requests_changes_nothing_of_it():
+    async def pass_on(request: McpRequest, call_next):
+        return await call_next(request)
+
+    registry = Registry("bare", middleware=[pass_on])
+    async with serving(registry) as (client, _):
+        answer = await client.request("tools/list")
+        assert own_data(answer) == {"server": "bare", "method": "tools/list"}

@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from tests.support.client import serving
+from tests.support.errors import own_data
 from tests.support.tools import (
     each_revision,
     error_of,
@@ -268,9 +269,10 @@ for _ in range(300):
 )
 async def test_a_result_that_does_not_fit_the_protocol(revision, value, kind):
     async with serving(returning(value), revision=revision) as (client, _):
-        code, message = error_of(await client.call("give"))
-        assert code == -32603
-        assert message == f"Invalid handler result type: {kind} (tool give)"
+        answer = await client.call("give")
+        message = f"Invalid handler result type: {kind} (tool give)"
+        assert error_of(answer) == (-32603, message)
+        assert own_data(answer) == {"type": kind, "handler": "tool give"}
         assert "result" in await client.request("tools/list")
 
 

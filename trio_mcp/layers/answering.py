@@ -26,8 +26,17 @@ import trio
 from trio_mcp.layers.binding import RefusedArguments
 from trio_mcp.layers.call import Call, Exchange, Handler, InputRequired
 from trio_mcp.wire.answers import Answer, Result
-from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
-from trio_mcp.wire.jsonrpc import sendable_text
+from trio_mcp.wire.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND,
+    McpError,
+    ResourceNotFound,
+    ToolError,
+)
+from trio_mcp.wire.jsonrpc import Id, sendable_text
 from trio_mcp.wire.revisions import Revision
 
 CANCELLED: Final = McpError(INTERNAL_ERROR, "Request cancelled")
@@ -75,7 +84,8 @@ def failure(call: Call, error: BaseException, raised: BaseException) -> tuple[st
     if isinstance(error, McpError):
         return "error", error
     if isinstance(error, ResourceNotFound):
-        return "error", not_found(exchange.revision, entry.missing(call.name, error))
+        missing = not_found(exchange.revision, entry.missing(call.name, error))
+        return "error", with_request_id(missing, exchange.id)
     if isinstance(error, RefusedArguments):
         return "error", entry.refused(error, exchange.revision, exchange.id)
     if isinstance(error, ToolError):
@@ -109,6 +119,20 @@ def not_found(revision: Revision, uri: str) -> McpError:
     code = revision.resource_not_found
     return McpError(code, f"Resource not found: {uri[:500]}", {"uri": uri[:500]})
 
+
+def with_request_id(error: McpError, id: Id) -> McpError:
+    """Add the id of a request to the data of an error of ours, for programs.
+
+    What the data of other codes holds is the specification's.
+    """
+    if error.code in _OUR_DATA and isinstance(error.data, dict | None):
+        error.data = {**(error.data or {}), "requestId": id}
+    return error
+
+
+_OUR_DATA: Final = frozenset(
+    {INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR, RESOURCE_NOT_FOUND}
+)
 
 _WRONG_LOOP: Final[dict[tuple[Any, ...], str]] = {
     ("must be called from async context",): (

@@ -15,6 +15,7 @@ from trio_mcp.registry.changes import Kind
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.describing import handler_fields
 from trio_mcp.registry.handlers import Handler
+from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.kinds import RefType
 from trio_mcp.registry.prompts import Prompt
 from trio_mcp.registry.resources import Resource, ResourceTemplate
@@ -22,7 +23,6 @@ from trio_mcp.registry.tools import unknown
 from trio_mcp.schema import SchemaError, describe_function
 from trio_mcp.schema.errors import errors_at
 from trio_mcp.wire.conversion import to_wire
-from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.offers import Completion
 from trio_mcp.wire.revisions import Revision
@@ -106,13 +106,11 @@ def _text(value: Json) -> str:
 
 
 def suggestions_of(completer: Completer, value: Any) -> Completion:
-    """Turn what a completion function returned into what its caller gets, or raise `McpError`."""
+    """Return what the caller gets of what a function returned, or raise `InvalidResult`."""
     found = value if isinstance(value, Completion) else Completion(value)
     values = found.values
     if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
-        kind = type(value).__name__
-        message = f"Invalid handler result type: {kind} (completion of {completer.name})"
-        raise McpError(INTERNAL_ERROR, message)
+        raise invalid_result(value, f"completion of {completer.name}")
     shown = list(values[:MOST_VALUES])
     total = found.total
     if total is None and found is not value:  # a list is all there is

@@ -33,8 +33,8 @@ _Path = tuple[str | int, ...]
 class InvalidResult(McpError):
     """A result that cannot be sent (`-32603`). The reason is for the log."""
 
-    def __init__(self, message: str, reason: str) -> None:
-        super().__init__(INTERNAL_ERROR, message)
+    def __init__(self, message: str, reason: str, data: dict[str, Json] | None = None) -> None:
+        super().__init__(INTERNAL_ERROR, message, data)
         self.reason = reason
 
 
@@ -47,7 +47,8 @@ def invalid_result(value: Any, whose: str, error: Exception | None = None) -> In
         error: What the converter raised, if it did.
     """
     kind = type(value).__name__
-    return InvalidResult(f"Invalid handler result type: {kind} ({whose})", _reason(value, error))
+    message = f"Invalid handler result type: {kind} ({whose})"
+    return InvalidResult(message, _reason(value, error), {"type": kind, "handler": whose})
 
 
 def checked_wire(payload: Any, value: Any, whose: str) -> Json:

@@ -128,9 +128,11 @@ _KINDS: Final[dict[type, str]] = {str: "a string", dict: "an object"}
 
 
 def _require(meta: dict[str, Json], key: str, kind: type) -> None:
+    data = {"parameter": f"_meta.{key}", "expected": _KINDS[kind]}
     if key not in meta:
-        raise McpError(INVALID_PARAMS, f"Invalid params: _meta field {key} is missing")
+        message = f"Invalid params: _meta field {key} is missing"
+        raise McpError(INVALID_PARAMS, message, {**data, "got": "nothing"})
     if not isinstance(meta[key], kind):
         got = json_type(meta[key])
         message = f"Invalid params: _meta field {key} must be {_KINDS[kind]}, not {got}"
-        raise McpError(INVALID_PARAMS, message)
+        raise McpError(INVALID_PARAMS, message, {**data, "got": got})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trio_mcp.layers.answering import with_request_id
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of, is_modern
@@ -78,7 +79,7 @@ class Dispatcher:
                 return Result(context.complete(answer))
             return answer  # type: ignore[return-value]
         except McpError as error:
-            return error
+            return with_request_id(error, request.id)
         except Exception:
             logger.exception("Internal error in %s", request.method)
             return McpError(INTERNAL_ERROR, "Internal error")

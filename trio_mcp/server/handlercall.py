@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from trio_mcp.layers.answering import CANCELLED
+from trio_mcp.layers.answering import CANCELLED, with_request_id
 from trio_mcp.layers.call import Call
 from trio_mcp.layers.call import Handler as Chain
 from trio_mcp.layers.call_log import fields_of, log_call, logger
@@ -193,6 +193,7 @@ class HandlerCall(InboundRequest):
         return error
 
     def log_unsendable(self, error: McpError) -> None:
+        with_request_id(error, self.context.id)
         reason = error.reason if isinstance(error, InvalidResult) else error.message
         message = "%s: its result cannot be sent: %s"
         logger.error(message, self.label, reason, extra=self._fields())

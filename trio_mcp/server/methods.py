@@ -24,7 +24,7 @@ from trio_mcp.server.scopes import find_resource, hides, names_seen, view_of
 from trio_mcp.server.subscriptions import Listen, Subscribe, read_filter
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
-from trio_mcp.wire.jsonrpc import Id, Json, json_type
+from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.methods import BY_REVISION, CAPABILITIES, modern_only
 from trio_mcp.wire.revisions import (
     LEGACY,
@@ -54,8 +54,6 @@ class Methods(Protocol):
 
 class _Named(Protocol):
     @property
-    def id(self) -> Id: ...
-    @property
     def method(self) -> str: ...
 
 
@@ -73,8 +71,8 @@ def unknown_method(catalogue: Catalogue, request: _Named, caller: Caller) -> Mcp
 
 
 def _data_of(catalogue: Catalogue, request: _Named) -> dict[str, Json]:
-    """What errors about a method say besides: which server, and which request."""
-    return {"server": catalogue.name, "method": request.method[:200], "requestId": request.id}
+    """What errors about a method say besides."""
+    return {"server": catalogue.name, "method": request.method[:200]}
 
 
 def initialize(context: RequestContext) -> dict[str, Json]:
@@ -140,11 +138,9 @@ def call_tool(context: RequestContext) -> dict[str, Json] | HandlerCall:
     name = params.get("name")
     tool = catalogue.tools.get(name) if name.__class__ is str else None
     if tool is None or (tool.visible and hides(context, tool)):
-        note_refusal("tool", None, NOT_FOUND, context)
-        _require(catalogue, "tools", context.method)
-        error = unknown_tool(name, names_seen(context, catalogue.tools))
-        error.data = {**(error.data or {}), "requestId": context.id}
-        raise error
+        note_refusal("tool", None, NOT_FOUND, context, name)
+        _require(context, "tools")
+        raise unknown_tool(name, names_seen(context, catalogue.tools))
     return _bound(context, tool)
 
 
@@ -164,8 +160,7 @@ def _bound(context: RequestContext, entry: Tool | Prompt) -> dict[str, Json] | H
 
 def read_resource(context: RequestContext) -> HandlerCall:
     """Find the resource at a URI, so that it is ready to be read."""
-    catalogue = context.server.catalogue
-    _require(catalogue, "resources", context.method)
+    _require(context, "resources")
     uri = _param(context.params, "uri")
     found = find_resource(context, uri)
     if found is None:
@@ -177,7 +172,7 @@ def read_resource(context: RequestContext) -> HandlerCall:
 
 def subscribe(context: RequestContext) -> dict[str, Json] | Subscribe:
     """Begin to tell of a resource's changes (legacy)."""
-    _require(context.server.catalogue, "resources", context.method)
+    _require(context, "resources")
     uri = _param(context.params, "uri")
     if find_resource(context, uri) is None:
         raise not_found(context.revision, uri)
@@ -191,7 +186,7 @@ def subscribe(context: RequestContext) -> dict[str, Json] | Subscribe:
 
 def unsubscribe(context: RequestContext) -> dict[str, Json]:
     """Tell of a resource's changes no more (legacy)."""
-    _require(context.server.catalogue, "resources", context.method)
+    _require(context, "resources")
     _listener(context).unwatch(_param(context.params, "uri"))
     return {}
 
@@ -217,11 +212,11 @@ def listen(context: RequestContext) -> Listen:
 def get_prompt(context: RequestContext) -> dict[str, Json] | HandlerCall:
     """Check a prompt's arguments, so that it is ready to be written."""
     catalogue = context.server.catalogue
-    _require(catalogue, "prompts", context.method)
+    _require(context, "prompts")
     name = _param(context.params, "name")
     prompt = catalogue.prompts.get(name)
     if prompt is None or hides(context, prompt):
-        note_refusal("prompt", None, NOT_FOUND, context)
+        note_refusal("prompt", None, NOT_FOUND, context, name)
         raise unknown("prompt", name, names_seen(context, catalogue.prompts))
     return _bound(context, prompt)
 
@@ -229,7 +224,7 @@ def get_prompt(context: RequestContext) -> dict[str, Json] | HandlerCall:
 def complete(context: RequestContext) -> HandlerCall:
     """Find who completes an argument (2026-07-28, "Completion")."""
     catalogue = context.server.catalogue
-    _require(catalogue, "completions", context.method)
+    _require(context, "completions")
     match context.params:
         case {
             "ref": {"type": "ref/prompt", "name": str(target)}
@@ -291,10 +286,11 @@ def set_log_level(context: RequestContext) -> dict[str, Json]:
     return {}
 
 
-def _require(catalogue: Catalogue, offer: str, method: str) -> None:
+def _require(context: RequestContext, offer: str) -> None:
+    catalogue = context.server.catalogue
     if offer not in catalogue.offers:
-        data = {"server": catalogue.name}
-        raise McpError(METHOD_NOT_FOUND, f"{method} handler not registered", data)
+        data = _data_of(catalogue, context)
+        raise McpError(METHOD_NOT_FOUND, f"{context.method} handler not registered", data)
 
 
 def capabilities_of(
@@ -321,8 +317,10 @@ def _param(params: Mapping[str, Json], name: str) -> str:
     if value.__class__ is str:
         text: str = value
         return text
-    got = "it is missing" if name not in params else f"not {json_type(value)}"
-    raise McpError(INVALID_PARAMS, f'Invalid params: "{name}" must be a string, {got}')
+    got = "nothing" if name not in params else json_type(value)
+    why = "it is missing" if name not in params else f"not {got}"
+    data = {"parameter": name, "expected": "a string", "got": got}
+    raise McpError(INVALID_PARAMS, f'Invalid params: "{name}" must be a string, {why}', data)
 
 
 def _list(kind: ListedKind) -> MethodHandler:
@@ -330,7 +328,7 @@ def _list(kind: ListedKind) -> MethodHandler:
 
     def list_items(context: RequestContext) -> dict[str, Json]:
         server = context.server
-        _require(server.catalogue, kind.capability, context.method)
+        _require(context, kind.capability)
         cursor, view = context.params.get("cursor"), view_of(context)
         return dict(server.lists.page(kind, context.revision, cursor, view))
 

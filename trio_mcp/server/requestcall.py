@@ -19,7 +19,7 @@ from typing import Any, Final
 import trio
 from attrs import evolve
 
-from trio_mcp.layers.answering import CANCELLED, not_found, unwrapped
+from trio_mcp.layers.answering import CANCELLED, not_found, unwrapped, with_request_id
 from trio_mcp.layers.call_log import fields_of, log_call
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
@@ -193,7 +193,10 @@ class RequestCall(InboundRequest):
         if self._inner is not None:
             raise RuntimeError("call_next is running already: await it before you call it again")
         context = evolve(self.context, params=request.params)
-        begun = self._begin(context)
+        try:
+            begun = self._begin(context)
+        except McpError as error:
+            raise with_request_id(error, context.id) from None
         if isinstance(begun, InboundRequest):
             return await self._run_inside(begun)
         self._inside = None
