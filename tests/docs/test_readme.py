@@ -16,19 +16,9 @@ import trio.testing
 from tests.docs.pages import LANGUAGES, Block, blocks_of
 from tests.support.client import serving
 from tests.support.processes import ENVIRONMENT, ROOT, call, lines, parse, run, text_of
-from trio_mcp import (
-    Handlers,
-    HttpLimits,
-    HttpOptions,
-    HttpPolicy,
-    Limits,
-    Registry,
-    SessionOptions,
-    connect,
-)
+from trio_mcp import Handlers, HttpOptions, Limits, Registry, connect
 from trio_mcp.cli.target import load_registry
 from trio_mcp.errors import ToolFailed
-from trio_mcp.extensions.tasks import Tasks
 from trio_mcp.wire.jsonrpc import MAX_DEPTH
 
 README = ROOT / "README.md"
@@ -193,19 +183,6 @@ def test_the_table_of_limits_is_complete_and_right() -> None:
         number, _, unit = default.partition(" ")
         shown[name.strip("`")] = float(number.replace(",", "")) * UNITS[unit]
     assert shown == {each.name: each.default for each in attrs.fields(Limits)}
-
-
-def test_the_table_of_shares_names_settings_with_their_defaults() -> None:
-    kinds = {
-        kind.__name__: kind for kind in (HttpLimits, HttpPolicy, Limits, SessionOptions, Tasks)
-    }
-    rows = table(DOCS / "limits.md", "What | In all")
-    shown = re.findall(r"`(\w+)\.(\w+)`, ([\d.,]+|any)(?: (KiB|MiB))?", " ".join(map(str, rows)))
-    assert len(shown) >= 10
-    for kind, name, number, unit in shown:
-        default = None if number == "any" else float(number.replace(",", "")) * UNITS[unit]
-        by_name = {each.alias: each.default for each in attrs.fields(kinds[kind])}
-        assert by_name[name] == default, name
 
 
 async def ask(registry: Registry, line: bytes) -> Any:

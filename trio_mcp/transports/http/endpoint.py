@@ -67,9 +67,6 @@ from trio_mcp.wire.jsonrpc import (
 from trio_mcp.wire.methods import modern_only
 from trio_mcp.wire.revisions import BY_NAME, LEGACY, META_CLIENT_CAPABILITIES, MODERN
 
-Sender = tuple[str | None, bytes]
-"""Who sends a request: whose token it has, and which program says that it sends it."""
-
 _ASSUMED: Final = "2025-03-26"
 _ONE_AT_A_TIME: Final = McpError(
     INVALID_REQUEST, "Invalid request: a modern client sends one request or notification at a time"
@@ -88,7 +85,7 @@ class McpEndpoint:
     _shares: Shares
     _runner: Runner
     _sharing: Sharing
-    _alone: dict[Inbound, tuple[Sender, float]] = field(factory=dict, init=False)
+    _alone: dict[Inbound, HttpRequest] = field(factory=dict, init=False)
     """Who sent what stands for itself, and when the token expires that it came with."""
     _wakes: float = field(default=inf, init=False)
     """When `watch` looks at the tokens of those."""
@@ -207,8 +204,8 @@ class McpEndpoint:
             id, sender = message.params.get("requestId"), _sender_of(http)
             meant = [
                 inbound
-                for inbound, (its, _) in self._alone.items()
-                if is_id(id) and id in inbound and its == sender
+                for inbound, its in self._alone.items()
+                if is_id(id) and id in inbound and _sender_of(its) == sender
             ]
             if http.principal is not None and len(meant) == 1:
                 meant[0].note(message)
@@ -217,7 +214,7 @@ class McpEndpoint:
     def _inbound_for(self, http: HttpRequest, session: Session) -> Inbound:
         """The requests of one POST that stands for itself, until it is taken out of `_alone`."""
         inbound = Inbound(Dispatcher(self._server, session), self._shares.slots_of(http.owner))
-        self._alone[inbound] = _sender_of(http), http.deadline
+        self._alone[inbound] = http
         http.on_cut = inbound.cancel_all
         if http.deadline < self._wakes:
             self._wakes = http.deadline
@@ -230,11 +227,11 @@ class McpEndpoint:
             with trio.move_on_at(self._wakes):
                 await self._look.park()
             now, deadlines = trio.current_time(), [inf]
-            for inbound, (_, deadline) in list(self._alone.items()):
-                if deadline <= now:
+            for inbound, http in list(self._alone.items()):
+                if http.deadline <= now:
                     inbound.cancel_all()
                 else:
-                    deadlines.append(deadline)
+                    deadlines.append(http.deadline)
             self._wakes = min(deadlines)
 
     async def _answer(
@@ -390,7 +387,8 @@ class McpEndpoint:
         await http.respond(200)
 
 
-def _sender_of(http: HttpRequest) -> Sender:
+def _sender_of(http: HttpRequest) -> tuple[str | None, bytes]:
+    """Who sends a request: whose token it has, and which program says that it sends it."""
     return http.principal, http.headers.get(b"user-agent", b"")
 
 

@@ -114,11 +114,11 @@ class Guard:
         self.check_origin(request)
         self._note_address(request)
         if self._policy.rate is None:
-            request.authorization = await self._authorize(request)
+            request.authorize(await self._authorize(request))
             return
         address = await self._addresses.take(request.client_address)
         # Whatever happens meanwhile, it has been paid for: many guesses at a time cost no less.
-        request.authorization = await self._authorize(request)
+        request.authorize(await self._authorize(request))
         if request.principal is not None:
             address.put_back()
             await self._principals.take(request.principal)

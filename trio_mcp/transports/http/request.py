@@ -90,10 +90,15 @@ class HttpRequest:
     method: str = field(init=False)
     headers: dict[bytes, bytes] = field(init=False, repr=False)
     """The headers; of a repeated one, all values with commas between."""
-    authorization: Authorization | None = None
-    """What the token that it came with allows; `None` where no token is needed."""
     client_address: str = ""
     """The address or network that it came from, behind all trusted proxies."""
+    authorization: Authorization | None = None
+    """What the token that it came with allows; `None` where no token is needed."""
+    principal: str | None = None
+    owner: str = ""
+    """To whose share of anything it counts: the principal, or without one its address."""
+    deadline: float = inf
+    """When its token is good no more, by Trio's clock."""
     answer_headers: list[Header] = field(factory=list, repr=False)
     started: bool = False
     complete: bool = False
@@ -128,19 +133,12 @@ class HttpRequest:
         address: Any = self.scope.get("client")
         return address[0] if address else None
 
-    @property
-    def principal(self) -> str | None:
-        return None if self.authorization is None else self.authorization.principal
-
-    @property
-    def deadline(self) -> float:
-        """When its token is good no more, by Trio's clock."""
-        return inf if self.authorization is None else self.authorization.deadline
-
-    @property
-    def owner(self) -> str:
-        """To whose share of anything it counts: the principal, or without one its address."""
-        return self.client_address if self.principal is None else self.principal
+    def authorize(self, authorization: Authorization | None) -> None:
+        """Note what its token allows, once its address is known."""
+        self.owner = self.client_address
+        if authorization is not None:
+            self.authorization, self.deadline = authorization, authorization.deadline
+            self.principal = self.owner = authorization.principal
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)

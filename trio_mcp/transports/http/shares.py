@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import lru_cache
 from typing import Final
 from weakref import WeakValueDictionary
@@ -23,7 +22,7 @@ class Shares:
         self._slots: WeakValueDictionary[str, Slots] = WeakValueDictionary()
         self.slots_of = lru_cache(maxsize=1024)(self._slots_of)
         """Return the slots of a client, which are the same for as long as any is in use."""
-        self._open: Counter[str] = Counter()
+        self._open: dict[str, int] = {}
 
     def _slots_of(self, owner: str) -> Slots:
         slots = self._slots.get(owner)
@@ -37,11 +36,14 @@ class Shares:
         Raises:
             Refusal: It has too many (429).
         """
-        if self._open[owner] >= self._most:
+        count = self._open.get(owner, 0)
+        if count >= self._most:
             raise Refusal(429, "Too many open requests; wait until some have ended.", _RETRY)
-        self._open[owner] += 1
+        self._open[owner] = count + 1
 
     def leave(self, owner: str) -> None:
-        self._open[owner] -= 1
-        if not self._open[owner]:
+        count = self._open[owner] - 1
+        if count:
+            self._open[owner] = count
+        else:
             del self._open[owner]
