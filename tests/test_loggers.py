@@ -30,6 +30,7 @@ def test_all_loggers_are_such() -> None:
     assert {str(path.relative_to(package)) for path in others} == {
         "cli/session.py",  # to show what is logged
         "client/http/endpoint.py",  # of httpx2
+        "compose/openapi/service.py",  # likewise
         "loggers.py",
         "middleware/audit.py",  # the author's own
         "registry/registry.py",  # an example

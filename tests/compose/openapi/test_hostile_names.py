@@ -216,6 +216,17 @@ async def test_what_is_not_for_an_argument_is_refused_in_words(key: str) -> None
     assert service.request.url.query == b"fixed=1&other=mine&obj=1&size=2&api_key=q-secret"
 
 
+@pytest.mark.parametrize("text", ["api_key", "API_KEY[]", "other", "a\nb", ""])
+async def test_a_query_that_is_one_text_is_no_name_of_another(text: str) -> None:
+    service = Service()
+    whole = {"in": "querystring", "content": {"text/plain": {}}}
+    registry = registry_of(service, operation_with(whole))
+    with pytest.raises(ToolError, match=r"^obj has "):
+        await registry.call("it", {**others_of(registry), "obj": text})
+    assert await sent(registry, service, {"obj": "some text & more=1"})
+    assert service.request.url.query.endswith(b"&some%20text%20%26%20more%3D1")
+
+
 @pytest.mark.parametrize(
     "name",
     [

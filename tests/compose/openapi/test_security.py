@@ -67,6 +67,25 @@ async def test_keys_are_in_no_schema_and_in_no_error(caplog: pytest.LogCaptureFi
     assert "s3cret" not in repr(registry.tools["pets_list"])
 
 
+async def test_neither_keys_nor_arguments_are_in_the_log_of_the_http_client(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    service = Service()
+    registry = service.registry(auth={"key": "s3cret"}, base_url="https://me:passw0rd@pets.example")
+    async with registry.running():
+        await registry.call("pets_list", {"limit": 47})
+        await registry.call("pets_get", {"pet-id": "private"})
+    assert [record.getMessage() for record in caplog.records if record.name == "httpx2"] == [
+        'HTTP Request: GET https://pets.example/… "HTTP/1.1 200 OK"'
+    ] * 2
+    for secret in ("s3cret", "=47", "private", "passw0rd"):
+        assert secret not in caplog.text
+    async with service.client() as another:
+        await another.get("https://elsewhere.example/a?b=c")
+    assert "https://elsewhere.example/a?b=c" in caplog.text, "what is not ours stays as it is"
+
+
 async def test_a_page_that_links_to_itself_with_the_key_keeps_it_to_itself() -> None:
     def linking(request: httpx2.Request) -> httpx2.Response:
         link = f'<{request.url}&page=2>; rel="next"'

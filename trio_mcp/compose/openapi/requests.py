@@ -107,7 +107,7 @@ def _query(plan: Plan, client: httpx2.AsyncClient, sent: Sent, after: Mapping[st
     whole = ""
     for location, value in sent:
         if location.where == "querystring" and location.style.name == "json":
-            whole = quote(text_of(value), safe="")
+            whole = quote(location.names.checked(text_of(value), location.name), safe="")
         elif location.where.startswith("query") and location.name not in after:
             pairs += query_of(location, value)
     for name, _ in pairs if client.params else ():

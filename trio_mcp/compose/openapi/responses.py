@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Mapping
+from encodings import normalize_encoding
+from encodings.aliases import aliases
 from typing import Final
 
 import httpx2
@@ -30,6 +32,7 @@ _CLOSE_TIME: Final = 1.0
 _MOST_OF_ERROR: Final = 4000
 _LINK: Final = re.compile(r"<([^<>]*)>([^<]*)")
 _REL: Final = re.compile(r"""rel\s*=\s*["']?([^"',;]*)""")
+_CHARSETS: Final = frozenset({*aliases, *aliases.values()})
 NOTHING: Final = object()
 """That there is no JSON value, which may be `null`."""
 _SHOWN: Final = ("content-type", "content-length", "etag", "last-modified", "location")
@@ -119,11 +122,11 @@ async def _body(response: httpx2.Response, limit: int) -> bytes:
 
 
 def _charset(content_type: str) -> str:
-    name = content_type.partition("charset=")[2].partition(";")[0].strip(" \"'")
-    try:
-        b"\xff".decode(name or "utf-8", errors="replace")  # not all codecs of Python's can do that
-        return "utf-8" if not name or "\0".encode(name) != b"\0" else name
-    except (LookupError, UnicodeError, ValueError):
+    said = content_type.partition("charset=")[2].partition(";")[0].strip(" \"'")
+    name = normalize_encoding(said.lower())
+    try:  # Python calls more than these a codec, and keeps every name that it has looked for
+        return name if name in _CHARSETS and "\0".encode(name) == b"\0" else "utf-8"
+    except LookupError:
         return "utf-8"
 
 
