@@ -11,6 +11,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -22,6 +23,7 @@ from trio_mcp.auth.digests import digest_of, same
 from trio_mcp.auth.fetching import Fetcher
 from trio_mcp.auth.proxy.seal import Seal
 from trio_mcp.auth.proxy.web import OAuthError
+from trio_mcp.auth.server.single_flight import SingleFlight
 from trio_mcp.auth.urls import BadUrl, is_loopback, origin, parsed
 from trio_mcp.errors import AuthorizationError
 
@@ -158,6 +160,8 @@ class Clients:
         fetcher: Fetches the documents of clients.
         issuer: This server, from which clients may send us no nearer than it is.
         hosts: Where codes may be sent; `None` for anywhere.
+        nursery: Runs the requests for documents, which several logins wait for.
+        clock: Seconds since 1970.
     """
 
     def __init__(
@@ -166,6 +170,7 @@ class Clients:
         fetcher: Fetcher,
         issuer: str,
         hosts: Collection[str] | None,
+        nursery: trio.Nursery,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._seal = seal
@@ -174,6 +179,7 @@ class Clients:
         self._hosts = hosts
         self._clock = clock
         self._documents: OrderedDict[str, tuple[float, ProxyClient]] = OrderedDict()
+        self._fetches: SingleFlight[ProxyClient | Exception] = SingleFlight(nursery)
         self._fetching = trio.CapacityLimiter(_MAX_FETCHES)
 
     def register(self, document: Any) -> dict[str, Any]:
@@ -214,10 +220,20 @@ class Clients:
         Raises:
             AuthorizationError: Its document cannot be had; the text says why.
         """
+        if id and _is_described(id):
+            return await self._described(id)
+        return self.known(id)
+
+    def known(self, id: str | None) -> ProxyClient | None:
+        """Return the client with an id, without its document; `None` if there is none.
+
+        The document only says where codes may go: a client that has one is not asked for anything
+        but the code or the token, wherever its document is now.
+        """
         if not id or len(id) > _LONGEST_ID:
             return None
-        if id.startswith(("https://", "http://")):
-            return await self._described(id)
+        if _is_described(id):
+            return ProxyClient(id=id, name=None, redirects=())
         kept = self._seal.open(id, REGISTRATION_TTL)
         if kept is None:
             return None
@@ -228,15 +244,26 @@ class Clients:
     async def _described(self, url: str) -> ProxyClient:
         now = self._clock()
         until, client = self._documents.get(url, (0.0, None))
-        if client is None or until <= now:
-            if self._fetching.available_tokens < 1:
-                raise AuthorizationError("too many clients are looked up at the moment")
-            async with self._fetching:
-                client = await self._fetch(url)
+        is_busy = self._fetching.available_tokens < 1
+        if client is None or (until <= now and not is_busy):
+            found = await self._fetches.run(url, partial(self._looked_up, url))
+            if isinstance(found, Exception):
+                raise found
+            client = found
             self._documents[url] = now + _DOCUMENT_TTL, client
-            if len(self._documents) > _MAX_DOCUMENTS:
-                self._documents.popitem(last=False)
+        self._documents.move_to_end(url)
+        if len(self._documents) > _MAX_DOCUMENTS:
+            self._documents.popitem(last=False)
         return client
+
+    async def _looked_up(self, url: str) -> ProxyClient | Exception:
+        if self._fetching.available_tokens < 1:
+            return AuthorizationError("too many clients are looked up at the moment")
+        try:
+            async with self._fetching:
+                return await self._fetch(url)
+        except Exception as error:  # raised where it is waited for
+            return error
 
     async def _fetch(self, url: str) -> ProxyClient:
         """Fetch the metadata of a client (draft-ietf-oauth-client-id-metadata-document)."""
@@ -261,6 +288,10 @@ class Clients:
             raise AuthorizationError(error.description) from None
         host = parts.hostname
         return ProxyClient(id=url, name=_name_in(document), redirects=redirects, host=host)
+
+
+def _is_described(id: str) -> bool:
+    return len(id) <= _LONGEST_ID and id.startswith(("https://", "http://"))
 
 
 def is_client(client: ProxyClient, secret: str | None) -> bool:

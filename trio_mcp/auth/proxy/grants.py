@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any, Final, Literal
 
+import trio
 from attrs import asdict, evolve, field, frozen
 
 from trio_mcp.auth.digests import same
@@ -145,12 +146,22 @@ class Grants:
     async def _make_room(self, id: str) -> None:
         """End the logins of a person that were used least lately, if there are too many."""
         folder = self._key(id).rpartition("/")[0]
-        page = await self._store.scan(folder, limit=2 * MAX_LOGINS)
-        opened = [(self._opened(entry.value), entry.key) for entry in page.entries]
-        by_use = sorted((grant.used if grant else 0.0, key) for grant, key in opened)
-        surplus = by_use[: max(0, len(by_use) - MAX_LOGINS + 1)]
-        if surplus:
-            await self._store.commit(*(Delete(key) for _, key in surplus))
+        found: list[tuple[bool, float, str]] = []
+        cursor: str | None = ""
+        while cursor is not None:  # a page has few entries if they are long
+            page = await self._store.scan(folder, cursor, limit=MAX_LOGINS)
+            for entry in page.entries:
+                await trio.lowlevel.checkpoint()  # opening a long one takes its time
+                grant = self._opened(entry.value)
+                # First those that were begun only: else a page could end all others by beginning.
+                found.append(
+                    (grant.generation > 0, grant.used, entry.key)
+                    if grant
+                    else (False, 0.0, entry.key)
+                )
+            cursor = page.cursor
+        for _, _, key in sorted(found)[: max(0, len(found) - MAX_LOGINS + 1)]:
+            await self._store.commit(Delete(key), News(key))
 
     async def get(self, id: str) -> tuple[Grant, int]:
         """Return a login, and its version.
@@ -245,7 +256,7 @@ class Grants:
         return self._seal.seal(asdict(grant)).encode()
 
     def _opened(self, value: bytes) -> Grant | None:
-        found = self._seal.open(value.decode(), 2 * self._ttl)
+        found = self._seal.open(value.decode(), None)
         if found is None:
             return None
         tokens = ProviderTokens(**found.pop("tokens"))

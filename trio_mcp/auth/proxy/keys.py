@@ -94,7 +94,7 @@ class SigningKeys:
         if entry is None:
             return ABSENT
         # What another secret has sealed is replaced: it is of no more use.
-        self._take(self._seal.open(entry.value.decode(), _FOREVER) or [])
+        self._take(self._seal.open(entry.value.decode(), None) or [])
         return entry.version
 
     def _is_due(self) -> bool:

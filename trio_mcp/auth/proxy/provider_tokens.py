@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import trio
@@ -11,13 +13,19 @@ from attrs import evolve
 
 from trio_mcp.auth.proxy.grants import Grant, Grants, Lost, ProviderTokens
 from trio_mcp.auth.proxy.upstream import Upstream
+from trio_mcp.auth.server.single_flight import SingleFlight
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.store.changes import Conflict
+from trio_mcp.store.errors import StoreError, StoreUnavailable
 
 _EARLY: Final = 60.0
 """Seconds before its end at which a token is renewed."""
-_RENEWAL_TIME: Final = 30.0
+_RENEWAL_TIME: Final = 15.0
+"""Seconds that a renewal may take, until its tokens are kept."""
+_CLAIM_TIME: Final = 2 * _RENEWAL_TIME
 """Seconds after which another instance may try a renewal that was claimed."""
+_PAUSE: Final = 0.1
+"""Seconds between two attempts to keep what a renewal has brought."""
 
 _CLEAN_UP: Final = 3.0
 
@@ -30,15 +38,21 @@ class ProviderTokenKeeper:
     Args:
         grants: The logins.
         upstream: The provider.
+        nursery: Runs the renewals, which go on when a call that waits for one is cancelled.
         clock: Seconds since 1970.
     """
 
     def __init__(
-        self, grants: Grants, upstream: Upstream, clock: Callable[[], float] = time.time
+        self,
+        grants: Grants,
+        upstream: Upstream,
+        nursery: trio.Nursery,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._grants = grants
         self._upstream = upstream
         self._clock = clock
+        self._renewals: SingleFlight[bool | Exception] = SingleFlight(nursery)
 
     def of(self, id: str) -> Callable[[], Awaitable[str]]:
         """Return the function that gives a handler the provider's token of a login."""
@@ -66,39 +80,58 @@ class ProviderTokenKeeper:
         for early in (_EARLY, 0.0, 0.0):  # a provider may give out tokens of a few seconds
             if self._is_fresh(grant.tokens, early):
                 return grant, version
-            if await self._grants.claim(id, _RENEWAL_TIME):
-                try:
-                    # As another instance has left it: it may have renewed it just before.
-                    grant, version = await self._grants.get(id)
-                    if not self._is_fresh(grant.tokens, early):
-                        await self._renew(grant, version)
-                finally:
-                    with trio.move_on_after(_CLEAN_UP, shield=True):
-                        await self._grants.release(id)
-            else:
+            renewed = await self._renewals.run(id, partial(self._renewed, id, early))
+            if isinstance(renewed, Exception):
+                raise renewed
+            if not renewed:
                 await self._wait(id, version)
             grant, version = await self._grants.get(id)
         if not self._is_fresh(grant.tokens, 0.0):
             raise AuthorizationError("the provider gives out tokens that have expired")
         return grant, version
 
-    async def _renew(self, grant: Grant, version: int) -> None:
-        tokens = await self._upstream.renew(grant.tokens)
-        # What the provider has given out must not be lost: it may be the last refresh token.
-        while True:
+    async def _renewed(self, id: str, early: float) -> bool | Exception:
+        """Renew a login, and return whether it is renewed here; or else what went wrong."""
+        try:
+            if not await self._grants.claim(id, _CLAIM_TIME):
+                return False
             try:
-                await self._grants.put(evolve(grant, tokens=tokens), version)
-            except Conflict:
-                grant, version = await self._grants.get(grant.id)
-            else:
-                return
+                # As another instance has left it: it may have renewed it just before.
+                grant, version = await self._grants.get(id)
+                if not self._is_fresh(grant.tokens, early):
+                    await self._renew(grant, version)
+            finally:
+                with trio.move_on_after(_CLEAN_UP, shield=True), suppress(StoreError):
+                    await self._grants.release(id)  # which ends by itself otherwise
+        except Exception as error:  # raised where it is waited for
+            return error
+        return True
+
+    async def _renew(self, grant: Grant, version: int) -> None:
+        # What the provider gives out must not be lost: it may be the last refresh token. So this
+        # goes on for its time, also when the server stops.
+        with trio.move_on_after(_RENEWAL_TIME, shield=True) as scope:
+            tokens = await self._upstream.renew(grant.tokens)
+            while not await self._is_kept(grant, version, tokens):
+                await trio.sleep(_PAUSE)
+                with suppress(StoreUnavailable):
+                    grant, version = await self._grants.get(grant.id)
+        if scope.cancelled_caught:
+            raise AuthorizationError("the login was not renewed in time")
+
+    async def _is_kept(self, grant: Grant, version: int, tokens: ProviderTokens) -> bool:
+        try:
+            await self._grants.put(evolve(grant, tokens=tokens), version)
+        except (Conflict, StoreUnavailable):
+            return False
+        return True
 
     async def _wait(self, id: str, version: int) -> None:
         """Wait until a login has changed, or its renewal can be claimed again."""
         async with self._grants.store.watch(self._grants.channel(id)) as news:
             _, now = await self._grants.get(id)
             if now == version:
-                with trio.move_on_after(_RENEWAL_TIME):
+                with trio.move_on_after(_CLAIM_TIME):
                     await news.wait()
 
     def _is_fresh(self, tokens: ProviderTokens, early: float) -> bool:

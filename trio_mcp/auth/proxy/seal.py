@@ -51,18 +51,22 @@ class Seal:
         sealed = self._fernet.encrypt_at_time(orjson.dumps(value), int(self.clock()))
         return sealed.decode().rstrip("=")
 
-    def open(self, text: str, ttl: float) -> Any:
+    def open(self, text: str, ttl: float | None) -> Any:
         """Return the value of a sealed text; `None` if it is none of ours, or is too old.
 
         Args:
             text: The text, in the one way in which it was written.
-            ttl: Seconds for which it is good.
+            ttl: Seconds for which it is good, by clocks that differ by a minute at most; `None` for
+                what the store keeps, which ends by the store's own clock.
         """
         try:
             whole = text + "=" * (-len(text) % 4)
             if urlsafe_b64encode(urlsafe_b64decode(whole)).decode() != whole:
                 return None
-            plain = self._fernet.decrypt_at_time(whole, int(ttl), int(self.clock()))
+            if ttl is None:
+                plain = self._fernet.decrypt(whole)
+            else:
+                plain = self._fernet.decrypt_at_time(whole, int(ttl), int(self.clock()))
         except (InvalidToken, ValueError):
             return None
         return orjson.loads(plain)

@@ -14,11 +14,12 @@ import binascii
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 from urllib.parse import unquote_plus, urlsplit
 
 import orjson
+import trio
 from attrs import asdict, frozen
 
 from trio_mcp.auth.authorization import Authorization
@@ -61,12 +62,14 @@ LOGIN_TIME: Final = 600.0
 CONSENT_TTL: Final = 30 * 86_400.0
 """Seconds for which a browser need not be asked about a client again."""
 _MAX_CONSENTS: Final = 16
+_MAX_TRIES: Final = 5
 _LONGEST_STATE: Final = 2048
 _CHECKED_FOR: Final = 60.0
 """Seconds for which a token that was verified is not looked up again."""
 
 _BACK: Final = "Go back to the application, and try to connect again."
 _UNAVAILABLE: Final = "Logins cannot be served now. Try again in a moment."
+_LATER: Final = f"Logins cannot be served now. Wait a moment. {_BACK}"
 
 
 @frozen(kw_only=True, repr=False)
@@ -93,6 +96,7 @@ class ProxyServer:
         scopes: Returns the scopes that this server knows.
         upstream: The provider.
         clients: The clients.
+        nursery: Runs what several calls wait for.
         clock: Seconds since 1970.
     """
 
@@ -104,6 +108,7 @@ class ProxyServer:
         scopes: Callable[[], frozenset[str]],
         upstream: Upstream,
         clients: Clients,
+        nursery: trio.Nursery,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._how = how
@@ -121,7 +126,7 @@ class ProxyServer:
         self._grants = Grants(store, partition, how.secrets, how.login_ttl, clock)
         keys_seal = Seal(how.secrets, "signing keys", clock)
         self._keys = SigningKeys(store, f"{partition}:keys", keys_seal, how.token_ttl, clock)
-        self._keeper = ProviderTokenKeeper(self._grants, upstream, clock)
+        self._keeper = ProviderTokenKeeper(self._grants, upstream, nursery, clock)
         is_secure = how.issuer.startswith("https:")
         self._cookie = "__Host-trio-mcp" if is_secure else "trio-mcp"
         self._cookie_flags = "; Path=/; HttpOnly; SameSite=Lax" + ("; Secure" if is_secure else "")
@@ -196,7 +201,7 @@ class ProxyServer:
                 response = error_page(error.status, error.title, error.advice)
             except StoreError as error:
                 logger.warning("%s", error)
-                response = error_page(503, "Not available", _UNAVAILABLE)
+                response = error_page(503, "Not available", _LATER)
             return response
 
         return serve
@@ -241,7 +246,7 @@ class ProxyServer:
         answer = self._clients.register(document)
         return json_response(answer, 201)
 
-    async def _authenticated(self, request: WebRequest, form: Mapping[str, str]) -> ProxyClient:
+    def _authenticated(self, request: WebRequest, form: Mapping[str, str]) -> ProxyClient:
         """Return the client that sends a request.
 
         Raises:
@@ -254,11 +259,7 @@ class ProxyServer:
             if (id is not None and id != shown_id) or secret is not None:
                 raise OAuthError("invalid_request", "Show in one way only which client you are.")
             id, secret = shown_id, shown_secret
-        try:
-            client = await self._clients.find(id)
-        except AuthorizationError as error:
-            logger.info("A client cannot be looked up: %s", error)
-            client = None
+        client = self._clients.known(id)
         if client is None or not is_client(client, secret):
             raise OAuthError("invalid_client", "Register again; this client is not known.", 401)
         return client
@@ -480,26 +481,31 @@ class ProxyServer:
 
     async def _token(self, request: WebRequest) -> WebResponse:
         form = request.parameters()
-        client = await self._authenticated(request, form)
+        client = self._authenticated(request, form)
         self._check_resource(form)
-        grant_type = form.get("grant_type")
-        if grant_type == "authorization_code":
-            grant, version = await self._redeemed(form, client)
-        elif grant_type == "refresh_token":
-            grant, version = await self._refreshed(form, client)
-        else:
+        kinds = {"authorization_code": self._redeemed, "refresh_token": self._refreshed}
+        find = kinds.get(form.get("grant_type", ""))
+        if find is None:
             why = "grant_type is authorization_code or refresh_token."
             raise OAuthError("unsupported_grant_type", why)
-        scopes = self._narrowed(grant, form.get("scope"))
+        for _ in range(_MAX_TRIES):
+            with suppress(Conflict):  # the same was sent at the same time, and has gone first
+                return await self._give(*await find(form, client), client, form.get("scope"))
+        why = "The same was sent many times at once; try again."
+        raise OAuthError("temporarily_unavailable", why, 503)
+
+    async def _give(
+        self, grant: Grant, version: int | None, client: ProxyClient, asked: str | None
+    ) -> WebResponse:
+        """Give out tokens of a login, which advances if there is a version."""
+        scopes = self._narrowed(grant, asked)
+        # First, since it may fail: a code that was used could not be sent again.
+        access = await self._access_token(grant, client, scopes)
         if version is not None:
-            try:
-                grant = await self._grants.advance(grant, version)
-            except Conflict:  # the same request at the same time: one of them goes first
-                why = "The same was sent twice at a time; try again."
-                raise OAuthError("temporarily_unavailable", why, 503) from None
+            grant = await self._grants.advance(grant, version)
         return json_response(
             {
-                "access_token": await self._access_token(grant, client, scopes),
+                "access_token": access,
                 "token_type": "Bearer",
                 "expires_in": int(self._how.token_ttl),
                 "refresh_token": self._grants.token("refresh", grant.id, grant.generation),
@@ -584,7 +590,7 @@ class ProxyServer:
 
     async def _revoke(self, request: WebRequest) -> WebResponse:
         form = request.parameters()
-        client = await self._authenticated(request, form)
+        client = self._authenticated(request, form)
         grant = await self._grant_of(form.get("token", ""))
         if grant is not None and same(digest_of(client.id), grant.client):
             await self._ended(grant)
@@ -688,12 +694,17 @@ def _ascii(text: str) -> str:
 
 def _bounded(claims: Mapping[str, Any]) -> dict[str, Any]:
     """Return the claims that are kept of a person: all, unless they are very long."""
-    kept = dict(claims)
-    while kept and len(orjson.dumps(kept)) > _MAX_CLAIMS:
-        longest = max(kept, key=lambda name: len(orjson.dumps(kept[name])))
-        logger.warning("A claim is too long to be kept: %s", longest[:100])
-        del kept[longest]
-    return kept
+    sizes = {name: len(orjson.dumps({name: value})) for name, value in claims.items()}
+    too_long, surplus = set(), sum(sizes.values()) - _MAX_CLAIMS
+    for name in sorted(sizes, key=sizes.__getitem__, reverse=True):
+        if surplus <= 0:
+            break
+        too_long.add(name)
+        surplus -= sizes[name]
+    if too_long:
+        some = ", ".join(sorted(too_long))
+        logger.warning("%d claims are too long to be kept: %.100s", len(too_long), some)
+    return {name: value for name, value in claims.items() if name not in too_long}
 
 
 def _claims_of(grant: Grant) -> dict[str, Any]:
@@ -710,6 +721,6 @@ async def serving_logins(
     async with fetching.opened() as fetcher, background_nursery() as nursery:
         upstream = Upstream(how.provider, how.callback_url, fetcher, nursery)
         seal = Seal(how.secrets, "clients")
-        clients = Clients(seal, fetcher, how.issuer, how.redirect_hosts)
-        server = ProxyServer(how, store, title, scopes, upstream, clients)
+        clients = Clients(seal, fetcher, how.issuer, how.redirect_hosts, nursery)
+        server = ProxyServer(how, store, title, scopes, upstream, clients, nursery)
         yield OpenedAuth(server.pages(), server.verify)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from math import inf
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlsplit
 
 from attrs import field, frozen, validators
 
@@ -12,6 +13,16 @@ from trio_mcp.auth.proxy.identity import Allow, Identity
 from trio_mcp.auth.proxy.provider import LoginProvider
 from trio_mcp.auth.server.resource import ResourceServer, is_url
 from trio_mcp.auth.urls import origin
+
+PATHS: Final = (
+    "/authorize",
+    "/consent",
+    "/register",
+    "/token",
+    "/revoke",
+    "/.well-known/jwks.json",
+)
+ABOUT: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 
 _SHORTEST_SECRET = 16
 
@@ -49,13 +60,23 @@ class ProxySettings(ResourceServer):
         object.__setattr__(self, "issuers", (self.issuer,))
         if not self.secrets:
             object.__setattr__(self, "secrets", _secrets(self.provider.client_secret))
-        if not self.callback_path.startswith("/"):
-            raise ValueError("callback_path must begin with a slash")
+        path = self.callback_path
+        if not path.startswith("/") or path != quote(unquote(path)):
+            raise ValueError("callback_path must begin with a slash, and be just a path")
+        if path in PATHS or path.startswith("/.well-known/"):
+            raise ValueError(f"{path} is another page of the logins; take another callback_path")
 
     @property
     def issuer(self) -> str:
         """How this server calls itself as an authorization server."""
         return origin(self.resource)
+
+    @property
+    def page_paths(self) -> frozenset[str]:
+        """The paths of the pages by which people and clients log in."""
+        suffix = urlsplit(self.resource).path.rstrip("/")
+        about = {f"{document}{end}" for document in ABOUT for end in ("", suffix)}
+        return frozenset((*PATHS, *about, self.callback_path))
 
     @property
     def callback_url(self) -> str:

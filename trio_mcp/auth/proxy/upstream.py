@@ -37,6 +37,7 @@ from trio_mcp.errors import AuthorizationError
 _METADATA_TTL: Final = 3600.0
 _LEEWAY: Final = 60.0
 _LONGEST_TOKEN: Final = 16 * 1024
+_MOST_MEMBERS: Final = 64
 _TENANT: Final = "{tenantid}"
 
 
@@ -93,12 +94,12 @@ class Upstream:
             AuthorizationError: They cannot be had.
         """
         provider = self._provider
-        if provider.authorization_endpoint and provider.token_endpoint:
+        if provider.issuer is None:
             return Endpoints(
-                provider.authorization_endpoint,
-                provider.token_endpoint,
+                provider.authorization_endpoint or "",
+                provider.token_endpoint or "",
                 provider.revocation_endpoint,
-                provider.issuer,
+                None,
             )
         if self._known is None or self._known[0] <= self._clock():
             found = await self._lookups.run("metadata", self._discover)
@@ -108,14 +109,18 @@ class Upstream:
         return self._known[1]
 
     async def _discover(self) -> Endpoints | AuthorizationError:
-        issuer = self._provider.issuer
+        provider, issuer = self._provider, self._provider.issuer
         assert issuer is not None
         try:
             document = await self._metadata(issuer)
             metadata = read(ServerMetadata, document, "the provider's metadata")
-            if not self._provider.any_tenant:
+            if not provider.any_tenant:
                 check_issuer(metadata, issuer)
-            found = metadata.authorization_endpoint, metadata.token_endpoint
+            # What the author names counts; and the issuer is asked for its keys all the same.
+            found = (
+                provider.authorization_endpoint or metadata.authorization_endpoint,
+                provider.token_endpoint or metadata.token_endpoint,
+            )
             for endpoint in found:
                 check_endpoint(endpoint or "", metadata.issuer, "an endpoint of the provider")
             self._keys = self._keys_of(read(IssuerMetadata, document, "the provider's metadata"))
@@ -124,7 +129,7 @@ class Upstream:
         return Endpoints(
             found[0] or "",
             found[1] or "",
-            metadata.revocation_endpoint,
+            provider.revocation_endpoint or metadata.revocation_endpoint,
             metadata.issuer,
             metadata.authorization_response_iss_parameter_supported,
         )
@@ -336,7 +341,8 @@ def _document_of(fetched: Fetched) -> dict[str, Any]:
     """Return the members of a response: JSON, or a form as GitHub sends it unless asked."""
     kind = fetched.headers.get("content-type", "")
     if kind.startswith("application/x-www-form-urlencoded"):
-        return dict(parse_qsl(fetched.body.decode("utf-8", "replace"), max_num_fields=64))
+        pairs = fetched.body.decode("utf-8", "replace").split("&", _MOST_MEMBERS)
+        return dict(parse_qsl("&".join(pairs[:_MOST_MEMBERS])))
     document = fetched.document
     return document if isinstance(document, dict) else {}
 

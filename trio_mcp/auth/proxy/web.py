@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode
 
 import orjson
 from attrs import field, frozen
@@ -125,9 +125,9 @@ def redirect(
     url: str, parameters: Mapping[str, str], headers: Iterable[Header] = ()
 ) -> WebResponse:
     """Send a browser to a URL, with parameters added to those that it has."""
-    parts = urlsplit(url)
-    query = "&".join(filter(None, (parts.query, urlencode(parameters))))
-    location = urlunsplit(parts._replace(query=query)).encode("ascii", "replace")
+    # Not taken apart: it goes on exactly as it was registered.
+    joint = "" if url.endswith(("?", "&")) else "&" if "?" in url else "?"
+    location = f"{url}{joint}{urlencode(parameters)}".encode("ascii", "replace")
     kept = (b"referrer-policy", b"no-referrer")
     # 303: a browser that has posted a form must not post it again there.
     return WebResponse(303, b"", headers=(*_NO_STORE, kept, (b"location", location), *headers))

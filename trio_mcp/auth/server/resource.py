@@ -231,6 +231,11 @@ class ResourceServer:
         """Its path, where a proxy or an outer application may have to route it from."""
         return urlsplit(self.metadata_url).path
 
+    @property
+    def page_paths(self) -> frozenset[str]:
+        """The paths of the pages that it serves, beside its metadata."""
+        return frozenset()
+
     @asynccontextmanager
     async def opened(
         self, store: Store, title: str, scopes: Callable[[], frozenset[str]]

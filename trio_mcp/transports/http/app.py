@@ -464,6 +464,10 @@ def http_app(
 
         check_store(store)
     policy, page = policy_with(auth, policy), None
+    if policy.auth is not None:
+        own = {path, sse_path, *_PAGES, *([EXPLORER_PATH] if explorer else ())}
+        for taken in own & policy.auth.page_paths:
+            raise ValueError(f"{taken} is a page of the logins as well; take another path")
     sessions = option("sessions", sessions, SessionOptions)
     if explorer:
         from trio_mcp.transports.http.explorer import ExplorerPage, check_protected
