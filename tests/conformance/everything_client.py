@@ -388,6 +388,7 @@ SCENARIOS: dict[str, Callable[[str], Awaitable[None]]] = {
     "auth/basic-cimd": log_in_by_document,
     "auth/client-credentials-basic": show_secret,
     "auth/client-credentials-jwt": sign,
+    "auth/cross-app-access-complete-flow": be_vouched_for,  # what 0.1.16 calls the next one
     "auth/enterprise-managed-authorization": be_vouched_for,
     "auth/pre-registration": log_in_as_registered,
     "auth/wif-jwt-bearer": be_a_workload,

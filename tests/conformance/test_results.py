@@ -10,6 +10,7 @@ import pytest
 
 from tests.conformance import run
 from tests.conformance.emptied import checks_of
+from tests.conformance.everything_client import SCENARIOS
 from tests.conformance.results import (
     NOT_OFFERED,
     Outcome,
@@ -151,3 +152,8 @@ def test_the_table_and_the_list_of_failures() -> None:
     assert failures(outcomes) == "2026-07-28 server tools-list\n    broken"
     assert [each["passed"] for each in as_json(outcomes)] == [True, False, False, True]
     assert [each["offered"] for each in as_json(outcomes)] == [True, True, False, True]
+
+
+def test_the_client_knows_scenarios_by_the_names_of_older_suites_as_well() -> None:
+    name, before = "enterprise-managed-authorization", "cross-app-access-complete-flow"
+    assert SCENARIOS[f"auth/{name}"] is SCENARIOS[f"auth/{before}"], "0.1.16 has the latter"

@@ -76,6 +76,33 @@ def test_every_scenario_about_extensions_has_passed(beginning: str, number: int)
     assert [each.name for each in about if not (each.offered and each.passed)] == []
 
 
+def number(cell: str) -> float:
+    return float(cell.replace(",", ""))
+
+
+@pytest.mark.requirement("N1")
+def test_the_recorded_soak_was_long_and_flat() -> None:
+    record = load(MEASURED / "soak.json", Soak, "make soak CALLS=10000000")
+    calls = {row[0]: number(row[1]) for row in record.counted.rows}
+    assert calls["stdio"] >= 10_000_000
+    assert calls["HTTP"] >= 1_000_000
+    assert all(number(cell) > 0 for row in record.counted.rows for cell in row[1:])
+    assert {"descriptors", "threads", "tasks", "flat"} <= set(record.seen.headers)
+    assert [row[-1] for row in record.seen.rows] == ["yes"] * 4
+
+
+@pytest.mark.requirement("M5")
+def test_the_recorded_benchmarks_have_what_processes_and_stores_cost() -> None:
+    contests = load(MEASURED / "benchmarks.json", Benchmarks, "make bench").contests
+    rows = {row[0]: row for row in contests["workers"].tables[0].rows}
+    alone, two = (number(rows[f"trio-mcp, {name}"][1]) for name in ("1 process", "2 processes"))
+    assert two / alone >= 1.5
+    written = [row[0] for table in contests["stores"].tables for row in table.rows]
+    assert {"memory", "SQLite", "Redis"} <= {
+        word for name in written for word in re.split(r"[ ,]+", name)
+    }
+
+
 @pytest.mark.parametrize("page", ["benchmarks.md", "conformance.md"])
 def test_no_prose_has_a_figure(page: str) -> None:
     """But for dates of revisions, and what names a figure (p50, 64 in flight)."""

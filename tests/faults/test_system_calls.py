@@ -5,10 +5,13 @@ A request is answered exactly once, or its connection ends; and nothing is left 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import socket
 import sqlite3
+import subprocess
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
@@ -26,7 +29,7 @@ from tests.support.processes import call, lines, ping
 from tests.support.tools import echo, registry_of
 from tests.transports.http.asgi_server_support import post
 from trio_mcp import connect, http_app
-from trio_mcp.errors import ClientError
+from trio_mcp.errors import CannotStart, ClientError
 from trio_mcp.server.lifecycle import Lifecycle
 from trio_mcp.store.changes import Put
 from trio_mcp.store.errors import StoreError, StoreUnavailable
@@ -205,6 +208,61 @@ def test_a_call_that_fails_in_the_http_server(name: str, failure: Failure) -> No
     strike_each(name, failure, use)
 
 
+class FailingListener(trio.abc.Listener[trio.SocketStream]):
+    """A listener whose n-th `accept` fails."""
+
+    def __init__(self, listener: trio.SocketListener, code: int, at: int) -> None:
+        self.transport_listener = listener  # by which its address is found
+        self.left = at
+        self._code = code
+
+    async def accept(self) -> trio.SocketStream:
+        self.left -= 1
+        if self.left == -1:
+            raise OSError(self._code, os.strerror(self._code))
+        return await self.transport_listener.accept()
+
+    async def aclose(self) -> None:
+        await self.transport_listener.aclose()
+
+
+@pytest.mark.parametrize("at", range(3))
+@pytest.mark.parametrize("code", ["EMFILE", "ENFILE", "ENOMEM", "ENOBUFS", "EIO", "EBADF"])
+def test_a_connection_that_cannot_be_accepted(code: str, at: int) -> None:
+    """A shortage passes, and any other failure ends the server; in between, all are answered."""
+    body = json.dumps(call(7, "echo", text="x")).encode()
+    request = post(body, *HEADERS, target="/mcp").replace(b"Host: test", b"Host: localhost")
+    answers = 0
+
+    async def ask(port: int) -> None:
+        nonlocal answers
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(request)
+            received = b"".join([chunk async for chunk in stream])
+        answers += received.count(b'"id":7')
+
+    async def use() -> None:
+        app = http_app(REGISTRY)
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        failing = FailingListener(listener, getattr(errno, code), at)
+        async with app.running(), trio.open_nursery() as nursery:
+            server = await nursery.start(serve_asgi, app, [failing])
+            _, port = server.addresses[0]
+            for _ in range(3):
+                await ask(port)
+            nursery.cancel_scope.cancel()
+
+    before = holdings()
+    if code in ("EIO", "EBADF"):
+        with pytest.raises(ExceptionGroup):
+            trio.run(use)
+        assert answers <= max(0, at)
+    else:
+        trio.run(use)
+        assert answers == 3
+    assert left_since(before) == {}
+
+
 # -- the client of a process ---------------------------------------------------------------------
 
 
@@ -223,6 +281,25 @@ def test_a_call_that_fails_in_the_client_of_a_process(failure: Failure) -> None:
                 assert not failure.passes
 
     strike_each("write", failure, use)
+
+
+@pytest.mark.parametrize("code", ["EAGAIN", "ENOMEM", "EMFILE", "ENFILE", "E2BIG", "EACCES", "EIO"])
+def test_a_process_that_cannot_be_started(code: str) -> None:
+    def fail(*_: object, **__: object) -> None:
+        number = getattr(errno, code)
+        raise OSError(number, os.strerror(number))
+
+    async def use() -> None:
+        with pytest.raises(CannotStart, match=re.escape(os.strerror(getattr(errno, code)))):
+            async with connect(command()):
+                raise AssertionError("it is not there")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "Popen", fail)
+        trio.run(use)  # what is made once and kept is made now
+        before = holdings()
+        trio.run(use)
+    assert left_since(before) == {}
 
 
 # -- a store in SQLite ---------------------------------------------------------------------------

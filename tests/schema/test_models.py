@@ -18,7 +18,8 @@ from attrs import frozen
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, computed_field
 from typing_extensions import TypedDict
 
-from trio_mcp import McpError, Registry, SchemaError, TextContent, connect
+from tests.support.tools import registry_of
+from trio_mcp import Context, Handlers, McpError, Registry, SchemaError, TextContent, connect
 from trio_mcp.registry.forms import form_of
 from trio_mcp.schema import describe_function, schema_of
 from trio_mcp.wire.revisions import NEWEST
@@ -467,6 +468,24 @@ def test_a_form() -> None:
     ):
         with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
             form.parse(wrong)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_an_answer_is_a_model_however_it_travels(era: Any) -> None:
+    """In a modern revision, the first one comes back in the state that is sealed with the second."""
+    answers = [{"name": "Ada", "seatCount": 2, "day": "2030-01-31"}, {"value": "yes"}]
+
+    async def answer(_: Any) -> dict[str, Any]:
+        return {"action": "accept", "content": answers.pop(0)}
+
+    async def book(context: Context) -> str:
+        booking = (await context.elicit("Whom for?", Booking)).value
+        sure = (await context.elicit("Sure?", str)).value
+        return f"{type(booking).__name__} {booking.day:%A} {booking.seats} {sure}"
+
+    handlers = Handlers(elicitation=answer)
+    async with connect(registry_of(book), era=era, handlers=handlers) as client:
+        assert await client.call_tool("book", returns=str) == "Booking Thursday 2 yes"
 
 
 @pytest.mark.parametrize(

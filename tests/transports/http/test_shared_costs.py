@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.auth.server.support import call, proof
@@ -26,7 +27,7 @@ from tests.transports.http.test_shared_records import (
     protected_by,
     second_round,
 )
-from trio_mcp import Registry
+from trio_mcp import Registry, SessionOptions
 from trio_mcp.auth import DPoP
 
 pytestmark = pytest.mark.requirement("M5")
@@ -126,3 +127,27 @@ async def test_what_requests_ask_of_the_store(mock_clock: Any) -> None:
         await measured(found)
     told = {each: int(number) for each, number in table(PAGE, "Operations for")}
     assert found == told
+
+
+async def test_what_only_waits_polls_no_store(autojump_clock: Any) -> None:
+    """Instances and sessions tell now and then that they are alive, and that is all."""
+
+    async def asked_while(waiting: int) -> int:
+        store = Unsteady()
+        async with fleet(echoing, store=store, size=2) as those:
+            for number in range(waiting):
+                host = those.hosts[number % 2]
+                client = LegacyClient(host)
+                await client.initialize()
+                await client.get().started()
+                wanted = {"notifications": {"toolsListChanged": True}}
+                await ModernClient(host).begin("subscriptions/listen", wanted).message()
+            await trio.sleep(1)
+            before = store.asked
+            await trio.sleep(3600)
+            return store.asked - before
+
+    of_instances = await asked_while(0)
+    assert of_instances / 2 <= 3600 / 2
+    of_sessions = await asked_while(20) - of_instances
+    assert of_sessions / 20 <= 3600 / (SessionOptions().session_idle / 10)
