@@ -38,7 +38,7 @@ class Scope:
         self.cancelled_caught = False
         self.deadline = 0.0
 
-    def cancel(self) -> None:
+    def cancel(self, *, reason: object = None) -> None:
         self.cancel_called = True
 
 

@@ -112,8 +112,8 @@ class SuspendedCall:
                 await self._changed.park()
             for _ in range(_OTHERS if self._questions else 0):
                 await trio.lowlevel.checkpoint()
-        except BaseException:
-            self.scope.cancel()
+        except trio.Cancelled as cancelled:
+            self.scope.cancel(reason=cancelled.reason)
             raise
         if not self._is_over:
             asked = {

@@ -25,6 +25,7 @@ from typing import ClassVar, Final, Protocol
 
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.channel import ReplyChannel
+from trio_mcp.peer.reasons import PeerReason, peer_reason
 from trio_mcp.wire.answers import Answer, BatchAnswer, Reply
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
@@ -69,8 +70,8 @@ class Scope(AbstractContextManager[object, bool], Protocol):
     def cancel_called(self) -> bool:
         """Whether it is cancelled, for whatever reason."""
 
-    def cancel(self) -> None:
-        """End what runs in it."""
+    def cancel(self, *, reason: str | None = None) -> None:
+        """End what runs in it; the exceptions that end it say why."""
 
 
 class Handler(Protocol):
@@ -398,18 +399,21 @@ class Inbound:
         request = self._open.get(id) if id.__class__ in (str, int) else None
         if request is None:
             return False
-        logger.debug("Request cancelled by the peer: %s", request.label)
-        self.cancel(request, Cause.PEER)
+        reason = peer_reason(notification.params.get("reason"))
+        logger.debug("Request cancelled by the peer: %s (%s)", request.label, reason)
+        self.cancel(request, Cause.PEER, reason)
         return True
 
     # -- how it goes on -------------------------------------------------------------------
 
-    def cancel(self, request: InboundRequest, cause: Cause) -> None:
+    def cancel(
+        self, request: InboundRequest, cause: Cause, reason: PeerReason | None = None
+    ) -> None:
         """End a request's work. The first cause counts."""
         if request.cause is None:
             request.cause = cause
         if request.scope is not None:
-            request.scope.cancel()
+            request.scope.cancel(reason=reason)
             if request.on_change is not None:
                 request.on_change(request)
         elif request.waiting_in is not None:

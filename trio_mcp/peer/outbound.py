@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from attrs import define, field
 
+from trio_mcp.peer.reasons import PeerReason
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.jsonrpc import Id, Json, Response, encode
 
@@ -36,6 +37,8 @@ class OutgoingRequest:
     response: Response | None = field(default=None, init=False)
     failure: Exception | None = field(default=None, init=False)
     """Why there will be no response."""
+    reason: PeerReason | None = field(default=None, init=False)
+    """Why it is withdrawn."""
 
     def wake(self) -> None:
         """Let its sender go on."""
@@ -58,7 +61,8 @@ class OutgoingRequest:
         """The line that withdraws the request, where that is allowed."""
         if self.method == "initialize":  # "MUST NOT be cancelled" (2025-11-25, "Cancellation")
             return None
-        return notification_line("notifications/cancelled", {"requestId": self.id})
+        why: dict[str, Json] = {} if self.reason is None else {"reason": self.reason}
+        return notification_line("notifications/cancelled", {"requestId": self.id, **why})
 
     @property
     def result(self) -> Json:

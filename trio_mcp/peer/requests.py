@@ -21,6 +21,7 @@ from trio_mcp.peer.outbound import (
     OutgoingRequest,
     notification_line,
 )
+from trio_mcp.peer.reasons import reason_of
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.jsonrpc import Id, Json
 
@@ -171,8 +172,12 @@ class _TaskRequest(OutgoingRequest):
     def wake(self) -> None:
         trio.lowlevel.reschedule(self._task)
 
-    def abandon(self, _: object) -> trio.lowlevel.Abort:
+    def abandon(self, raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
         """Want no response any more, as the task is cancelled (an abort function)."""
+        try:
+            raise_cancel()
+        except trio.Cancelled as cancelled:
+            self.reason = reason_of(cancelled)
         self._requests.give_up(self)
         self._requests.tell(self, self._lines)
         return trio.lowlevel.Abort.SUCCEEDED

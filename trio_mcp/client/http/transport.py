@@ -48,6 +48,7 @@ from trio_mcp.errors import (
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.lines import decoded
 from trio_mcp.peer.outbound import ConnectionEnded, notification_line
+from trio_mcp.peer.reasons import reason_of
 from trio_mcp.peer.requests import OpenRequests
 from trio_mcp.peer.time_limits import TimeLimit, pausable
 from trio_mcp.threads import offload
@@ -202,7 +203,8 @@ class HttpTransport:
         try:
             with pending.scope, pausable(pending.limit.paused):
                 yield
-        except trio.Cancelled:
+        except trio.Cancelled as cancelled:
+            pending.reason = reason_of(cancelled)
             self._cancel(pending)
             raise
         finally:
