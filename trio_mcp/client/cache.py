@@ -6,6 +6,7 @@ the connection that asked for it; what is public is for all connections that sha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
@@ -14,6 +15,7 @@ from attrs import define, field, frozen
 
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Change, ListChanged
+from trio_mcp.wire.bounds import is_number
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.kept import KeptValues
 from trio_mcp.wire.methods import LISTS, READ_RESOURCE
@@ -138,8 +140,8 @@ class ConnectionCache:
         self, method: str, params: dict[str, Json], result: dict[str, Json], changes: int
     ) -> None:
         """Keep a result, if the server allows it and `changes` is what it was before."""
-        ttl: Any = result.get("ttlMs")
-        if isinstance(ttl, bool) or not isinstance(ttl, int | float) or ttl <= 0:
+        ttl = ttl_of(result)
+        if not ttl:
             return
         if changes != self.changes:
             return
@@ -157,6 +159,12 @@ class ConnectionCache:
 
     def close(self) -> None:
         self._cache.leave(self)
+
+
+def ttl_of(result: Mapping[str, Json]) -> float:
+    """Return the milliseconds for which a result may be kept."""
+    ttl: Any = result.get("ttlMs")
+    return ttl if is_number(ttl) and ttl > 0 else 0
 
 
 def _encoded(params: dict[str, Json]) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar, overload
 import trio
 from attrs import evolve
 
+from trio_mcp.client.cache import ttl_of
 from trio_mcp.client.changes import ChangeStream
 from trio_mcp.client.contents import (
     ReadResult,
@@ -47,6 +48,7 @@ from trio_mcp.wire.revisions import Era
 T = TypeVar("T")
 
 _MOST_PAGES: Final = 1000
+_OF_A_PAGE: Final = ("nextCursor", "resultType")
 
 
 @public
@@ -237,7 +239,15 @@ class Client:
             ResponseTooLarge: All pages together are longer than a message may be.
             ClientError: As for `request`.
         """
+        items, _ = await self._list_pages(method, key, params, fresh)
+        return items
+
+    async def _list_pages(
+        self, method: str, key: str, params: Mapping[str, Json] | None, fresh: bool
+    ) -> tuple[list[Json], dict[str, Json]]:
+        """Return the items of all pages of a list, and what the pages have besides."""
         items: list[Json] = []
+        members: list[dict[str, Json]] = []
         limit = room = self._session.limits.max_message_bytes
         cursor = None
         for _ in range(_MOST_PAGES):
@@ -250,9 +260,10 @@ class Client:
             if room < 0:
                 raise ResponseTooLarge(f"{method}: all pages together have more than {limit} bytes")
             items += found
+            members.append({name: page[name] for name in page if name not in (key, *_OF_A_PAGE)})
             following = page.get("nextCursor")
             if following is None:
-                return items
+                return items, _joined(members)
             if following == cursor or isinstance(following, dict | list):
                 break
             cursor = following
@@ -593,6 +604,23 @@ class Client:
             ...             print(change)
         """
         return subscription(self._session, lists, resources, extensions or {})
+
+
+def _joined(pages: Sequence[dict[str, Json]]) -> dict[str, Json]:
+    """Join what the pages of a list have besides items: it is fresh for as long as all of them."""
+    whole: dict[str, Json] = {}
+    for page in reversed(pages):
+        whole |= page
+    if any("ttlMs" in page for page in pages):
+        whole["ttlMs"] = min(ttl_of(page) for page in pages)
+    if any(page.get("cacheScope") == "private" for page in pages):
+        whole["cacheScope"] = "private"
+    return whole
+
+
+async def list_pages(client: Client, method: str, key: str) -> tuple[list[Json], dict[str, Json]]:
+    """Do what `Client.list_all` does, and return also what the list has besides its items."""
+    return await client._list_pages(method, key, None, fresh=True)
 
 
 def session_of(client: Client) -> ClientSession:

@@ -61,6 +61,8 @@ class Negotiated:
     capabilities: dict[str, Json]
     server_info: Implementation | None
     instructions: str | None
+    others: Mapping[str, Json]
+    """What the server's answer has besides."""
 
     @property
     def era(self) -> Era:
@@ -210,6 +212,7 @@ async def _discover(transport: ClientTransport, identity: ClientIdentity) -> Neg
                     _identity, meta.get(META_SERVER_INFO) if isinstance(meta, dict) else 0
                 ),
                 instructions=_text(result.get("instructions")),
+                others=_others(result),
             )
     raise _NotModern("the server's answer to server/discover is not MCP")
 
@@ -285,6 +288,7 @@ async def _initialize(transport: ClientTransport, identity: ClientIdentity) -> N
                 capabilities=capabilities,
                 server_info=await offload(_identity, result.get("serverInfo")),
                 instructions=_text(result.get("instructions")),
+                others=_others(result),
             )
     raise ProtocolError("the server's answer to initialize is not MCP")
 
@@ -294,6 +298,20 @@ def _identity(wire: Json) -> Implementation | None:
         return from_wire(wire, Implementation)
     except ValueError:
         return None
+
+
+_READ: Final = frozenset(
+    {"supportedVersions", "protocolVersion", "capabilities", "serverInfo", "instructions"}
+)
+
+
+def _others(result: dict[str, Json]) -> dict[str, Json]:
+    """Return the members of a server's answer that are not read here."""
+    others = {name: result[name] for name in result if name not in (*_READ, "resultType")}
+    meta = others.get("_meta")
+    if isinstance(meta, dict):
+        others["_meta"] = {name: meta[name] for name in meta if name != META_SERVER_INFO}
+    return others
 
 
 def _text(wire: Json) -> str | None:

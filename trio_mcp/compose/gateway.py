@@ -11,6 +11,7 @@ import trio
 from attrs import asdict, define, field
 
 from trio_mcp.background import background_nursery, run_all
+from trio_mcp.client.client import session_of
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.opening import Target
 from trio_mcp.client.state import ClientState, Disconnected
@@ -20,7 +21,7 @@ from trio_mcp.compose.remote import Remote
 from trio_mcp.compose.supervised import Backoff
 from trio_mcp.compose.tasks import PassedTasks
 from trio_mcp.public import public_in
-from trio_mcp.registry import Registry
+from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.version import __version__
@@ -103,6 +104,9 @@ async def open_proxy(target: Target, **options: Unpack[RemoteOptions]) -> AsyncI
         told = asdict(info, recurse=False) if is_named else {"name": remote.name}
         extensions = [tasks] if TASKS in client.extensions else []
         registry = Registry(**told, instructions=client.instructions, extensions=extensions)
+        unsaid = {"ttlMs": 0, "cacheScope": "private"}  # by a legacy server
+        others = {**unsaid, **session_of(client).negotiated.others}
+        catalogue_of(registry).handshake_members = others
         registry.mount(remote)
         yield registry
 

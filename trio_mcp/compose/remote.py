@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final, Literal
 
 import trio
-from attrs import evolve, field, fields, frozen
+from attrs import evolve, field, frozen
 
 from trio_mcp.background import background_nursery
-from trio_mcp.client.client import Client, session_of
+from trio_mcp.client.cache import ttl_of
+from trio_mcp.client.client import Client, list_pages, session_of
 from trio_mcp.client.connect import ClientConnection, check_limits, connect
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.negotiation import era_of
@@ -42,18 +43,20 @@ from trio_mcp.registry.kinds import (
     TOOL,
     ListedKind,
     RefType,
+    Table,
 )
 from trio_mcp.registry.provider import Provider
 from trio_mcp.registry.resources import Resource
 from trio_mcp.threads import offload
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.bounds import bound
-from trio_mcp.wire.conversion import from_wire, wire_name
+from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import LoggingLevel, ResourceDescription
 from trio_mcp.wire.revisions import Era
+from trio_mcp.wire.unknown import unknown_members
 
 logger = logger_of("trio_mcp.compose")
 
@@ -190,6 +193,11 @@ class Remote(Provider):
         self._shared: Upstream | None = None
         self._watched = WatchedResources(name, self.changes.resource_updated)
         self._has_resources = False
+        self._declared: Mapping[str, Json] | None = None  # by the server, once that is known
+        # What the results of lists have besides their items, and since when.
+        self._members: dict[Table, tuple[Mapping[str, Json], float]] = {}
+        self._outdated: set[Table] = set()
+        self._outdated_lot = trio.lowlevel.ParkingLot()
         self.declared_capabilities: Collection[str] = _CAPABILITIES  # until it is known
         self._real_names: dict[str, str] = {}  # of prompts, for completions
         self._answers = {method: partial(_answer, method) for method in CALLED}
@@ -295,17 +303,29 @@ class Remote(Provider):
         """Keep the tables like the server's, and pass on changes of resources."""
         self.completes = "completions" in client.capabilities
         self.declared_capabilities = _CAPABILITIES.intersection(client.capabilities)
+        self.logs = "logging" in client.capabilities
+        self._declared = client.capabilities
         self._has_resources = "resources" in client.capabilities
         for kind in LISTED.values():
             if kind.capability not in client.capabilities:
+                self._members.pop(kind.table, None)
                 await self.replace(kind.table, [])
             else:
                 await self._refresh_table(client, kind)
         upstream.listed.set()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watched.follow, client, upstream.main.note_failure)
+            nursery.start_soon(self._renew_lists, client)
             refresh = partial(self._refresh, client)
             await follow_lists(client, refresh, upstream.main.note_failure)
+
+    async def _renew_lists(self, client: Client) -> None:
+        """Ask again for lists that are out of date, where the server tells of no changes."""
+        while True:
+            while not self._outdated:
+                await self._outdated_lot.park()
+            table = self._outdated.pop()
+            await self._refresh_table(client, LISTED[table])
 
     async def _refresh(self, client: Client, capability: Kind) -> None:
         for kind in LISTED.values():
@@ -315,7 +335,7 @@ class Remote(Provider):
     async def _refresh_table(self, client: Client, kind: ListedKind) -> None:
         method, table = kind.list.name, kind.table
         try:
-            listed = await client.list_all(method, kind.items, fresh=True)
+            listed, members = await list_pages(client, method, kind.items)
         except (ClientError, McpError) as error:
             logger.warning("Server %s: %s failed: %s", self.name, method, error)
             return
@@ -327,6 +347,7 @@ class Remote(Provider):
             await session_of(client).take_tools(listed)
         if kind is PROMPT:  # what was there before must not be kept for ever
             self._real_names = {}
+        self._members[table] = members, trio.current_time()
         found, refused = await offload(partial(self._items, kind), listed)
         refused += await self.replace(table, found)
         for why in refused[:_TOLD]:
@@ -360,10 +381,32 @@ class Remote(Provider):
                 self._real_names[described.name] = name
             answer = partial(_answer_renamed, answer, name)
         pass_on = partial(_pass_on, name) if kind is TOOL else None
-        known = _known_members(payload)
-        extra = {name: value for name, value in wire.items() if name not in known}
+        extra = unknown_members(wire, described)
         made: Any = forwarded_entry(described, answer, pass_on=pass_on)
         return evolve(made, extra_fields=extra) if extra else made
+
+    def details_of(self, capability: str) -> Mapping[str, Json]:
+        """Return what the server has declared of a capability, once that is known."""
+        if self._declared is None:
+            return super().details_of(capability)
+        details = self._declared.get(capability)
+        return details if isinstance(details, dict) else {}
+
+    def list_members(self, table: Table) -> Mapping[str, Json]:
+        """Return what the server's list had besides its items.
+
+        Where the server tells of no changes, the time for which it may be kept goes by. Who asks
+        after its end still gets the list that there is, and has it asked for again.
+        """
+        members, since = self._members.get(table, ({}, 0.0))
+        found = {"ttlMs": 0, "cacheScope": "private", **members}
+        if self.details_of(LISTED[table].capability).get("listChanged") is not True:
+            age = round((trio.current_time() - since) * 1000)
+            found["ttlMs"] = max(ttl_of(found) - age, 0)
+            if not found["ttlMs"] and ttl_of(members):
+                self._outdated.add(table)
+                self._outdated_lot.unpark_all()
+        return found
 
     # -- resources ------------------------------------------------------------------------
 
@@ -399,11 +442,6 @@ class Remote(Provider):
         answer = self._answers[COMPLETION.call.name]
         target = self._real_names.get(target, target)
         return forwarded_entry(ArgumentRef({"type": kind, key: target}, argument), answer)
-
-
-@cache
-def _known_members(payload: Any) -> frozenset[str]:
-    return frozenset(wire_name(member) for member in fields(payload))
 
 
 async def _answer(method: str, params: dict[str, Json], context: Context) -> Mapping[str, Json]:

@@ -27,8 +27,9 @@ from trio_mcp.registry.states import UsedStates
 from trio_mcp.schema import SchemaError
 from trio_mcp.schema.errors import errors_at
 from trio_mcp.store.shared import shared_store
+from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.methods import METHODS, Method
+from trio_mcp.wire.methods import CAPABILITIES, METHODS, Method
 
 # Many servers have tools and nothing else, and are started for every client.
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class Catalogue(Provider):
         self.options: Final = options
         self.extensions: Extensions | None = None
         self._own_extensions: Sequence[Added] = ()
+        self.handshake_members: Mapping[str, Json] = {}
+        """What the answer to `server/discover` or `initialize` has besides what a registry says."""
         self._is_running = False
         self._shared = _CLOSED
         self._times_open = 0
@@ -143,7 +146,47 @@ class Catalogue(Provider):
         """The capabilities of the server: the kinds of entries that it has."""
         found = {kind.capability for table, kind in LISTED.items() if self._tables[table]}
         completions = {"completions"} if self.completes else set[str]()
-        return frozenset[str]().union(found, completions, {"logging"}, self.declared_capabilities)
+        logging = {"logging"} if self.logs else set[str]()
+        return frozenset[str]().union(found, completions, logging, self.declared_capabilities)
+
+    def _has_own(self, *tables: Table) -> bool:
+        """Whether it has entries of its own in some tables."""
+        entries = (entry for table in tables for entry in self._tables[table].values())
+        return any(entry.origin is None for entry in entries)
+
+    @property
+    def logs(self) -> bool:  # type: ignore[override]  # of others, it is an attribute
+        mounted = any(mount.provider.logs for mount in self._mounts)
+        return mounted or not self._mounts or self._has_own(*LISTED)
+
+    def details_of(self, capability: str) -> Mapping[str, Json]:
+        whole = CAPABILITIES[capability].details
+        tables = [table for table, kind in LISTED.items() if kind.capability == capability]
+        if not self._mounts or self._has_own(*tables):
+            return whole
+        found: dict[str, Json] = {}
+        for provider in [mount.provider for mount in self._mounts]:
+            declares = capability in provider.declared_capabilities
+            if declares or any(provider.table(table) for table in tables):
+                details = provider.details_of(capability)
+                found |= {name: details[name] for name in details if not found.get(name)}
+        return found
+
+    def list_members(self, table: Table) -> Mapping[str, Json] | None:
+        providers = [mount.provider for mount in self._mounts]
+        provided = {provider: provider.list_members(table) for provider in providers}
+        found = [members for members in provided.values() if members is not None]
+        if not found:
+            return None
+        unsaid = (provider.table(table) for provider in provided if provided[provider] is None)
+        if any(unsaid) or self._has_own(table):
+            ttl, scope = round(self.options.cache_ttl * 1000), self.options.cache_scope
+            found.append({"ttlMs": ttl, "cacheScope": scope})
+        if len(found) == 1:
+            return found[0]
+        is_public = all(members.get("cacheScope") == "public" for members in found)
+        ttl = min(members.get("ttlMs", 0) for members in found)
+        return {"ttlMs": ttl, "cacheScope": "public" if is_public else "private"}
 
     def usual_timeout(self, limits: Limits) -> float:
         """Return the seconds that a call may take if its entry has no limit of its own."""

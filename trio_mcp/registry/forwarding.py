@@ -151,7 +151,7 @@ def forwarded_entry(
     fields = _FIELDS[kind](description)
     if check:
         fields["validate"] = compile_validator(description.input_schema)
-        fields["checks_arguments"] = True
+        fields["checks_arguments"] = fields["publishes_timeout"] = True
     made: Handler = kind.entry_type(
         name=getattr(description, kind.attribute),
         function=ForwardedCall(answer, partial(kind.params, description), kind.usual, pass_on),
@@ -203,6 +203,7 @@ def _tool_fields(description: ToolDescription) -> dict[str, Any]:
         "description": description,
         "validate": _ANY_OBJECT,
         "checks_arguments": False,
+        "publishes_timeout": False,
         "structure": _as_arguments,
         "unstructure": None,
         "check_output": None,

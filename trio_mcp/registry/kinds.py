@@ -123,7 +123,11 @@ def _params_by_uri(description: Any, context: Any) -> dict[str, Json]:
 
 
 def _params_by_ref(description: Any, context: Any, *, value: str) -> dict[str, Json]:
-    return {"ref": description.ref, "argument": {"name": description.argument, "value": value}}
+    given = context.params  # which may say more than we know of
+    return {
+        "ref": {**given.get("ref", {}), **description.ref},
+        "argument": {**given.get("argument", {}), "name": description.argument, "value": value},
+    }
 
 
 _UNCACHED: Final[Params] = {"ttlMs": 0, "cacheScope": "private"}

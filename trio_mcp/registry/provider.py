@@ -23,7 +23,9 @@ from trio_mcp.registry.changes import Changes
 from trio_mcp.registry.handlers import Handler
 from trio_mcp.registry.kinds import LISTED, RefType, Table
 from trio_mcp.schema import ArgumentError, SchemaError
+from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.methods import CAPABILITIES
 
 # Many servers have tools and nothing else, and are started for every client.
 if TYPE_CHECKING:
@@ -85,6 +87,8 @@ class Provider:
     declared_capabilities: Collection[str] = ()
     """What is declared to clients, of `tools`, `resources`, `prompts` and `completions`, even while
     there is nothing of it."""
+    logs: bool = True
+    """Whether its handlers may send log messages to callers, so that `logging` is declared."""
     completes: bool = False
     """Whether it completes arguments: `find_completer` will be asked."""
     is_loaded: bool = False
@@ -158,6 +162,22 @@ class Provider:
 
     def check_extensions(self, provider: Provider, prefix: str | None) -> None:
         """Raise `SchemaError` unless all that a provider has beside entries can be here."""
+
+    def details_of(self, capability: str) -> Mapping[str, Json]:
+        """Return what is declared of a capability: which changes clients can hear of.
+
+        By default, all that a registry has, such as `{"listChanged": True}` for `tools`.
+        """
+        return CAPABILITIES[capability].details
+
+    def list_members(self, table: Table) -> Mapping[str, Json] | None:
+        """Return the members of a result that lists its entries, besides these.
+
+        Such are `ttlMs`, `cacheScope` and `_meta`. By default `None`, for those that the registry
+        has which is served. Where several providers have entries in a list, the shortest time and
+        the narrowest scope count, and the rest is left out.
+        """
+        return None
 
     # -- what there is --------------------------------------------------------------------
 

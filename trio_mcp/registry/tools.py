@@ -72,6 +72,8 @@ class Tool(ReturnsContent):
     """Whether arguments are held against the input schema here."""
     lenient: bool = True
     """Whether a text is read as JSON where the schema has no use for a text."""
+    publishes_timeout: bool = True
+    """Whether its description says how long a call may take."""
 
     @cached_property
     def mirrored(self) -> Mapping[str, Path]:
@@ -117,6 +119,8 @@ class Tool(ReturnsContent):
                 f"Tool name {name!r:.300} is too long: {LONGEST_NAME} characters are allowed. "
                 "Mount with a shorter prefix"
             )
+        if not self.publishes_timeout:
+            return fields
         meta = {**published(fields["timeout"]), **(shown.meta or {})} or None
         return {**fields, "description": evolve(shown, meta=meta)}
 

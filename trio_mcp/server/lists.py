@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,11 @@ _MOST_ON_A_PAGE: Final = 5000
 
 _Key = tuple[Revision, str | None, frozenset[str] | None]
 _Shown = dict[str, dict[str, Json] | None]
+
+
+def without_hints(members: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the members of a result that legacy revisions have as well."""
+    return {name: members[name] for name in members if name not in ("ttlMs", "cacheScope")}
 
 
 class ListCache:
@@ -66,15 +72,16 @@ class ListCache:
             self._versions[kind] = version
         if cursor is not None and not isinstance(cursor, str):
             raise _invalid_cursor()
+        besides = self._besides(kind, revision, view)
         if view is not None and view.caller is not None:  # each caller's is another one
-            return self._page(kind, revision, cursor, view)
+            return {**besides, **self._page(kind, revision, cursor, view)}
         pages, allowed = self._pages[kind], None if view is None else view.scopes
         page = pages.get((revision, cursor, allowed))
         if page is None:
             page = self._page(kind, revision, cursor, view)
             if len(pages) < self._most_pages(kind):
                 pages[revision, cursor, allowed] = page
-        return page
+        return {**besides, **page}
 
     def _most_pages(self, kind: ListedKind) -> int:
         """How many are kept: all that one comes by who follows the cursors, in any revision.
@@ -107,11 +114,19 @@ class ListCache:
         result: dict[str, Json] = {kind.items: [shown for shown in found if shown is not None]}
         if next(seen, None) is not None:
             result["nextCursor"] = _cursor_after(page[-1][0], kind)
-        if revision.modern:
-            result |= caching_hints(self._catalogue)
-            if view is not None:  # another caller's list is another one
-                result["cacheScope"] = "private"
         return result
+
+    def _besides(
+        self, kind: ListedKind, revision: Revision, view: View | None
+    ) -> Mapping[str, Json]:
+        """Return what a result has besides the items."""
+        provided = self._catalogue.list_members(kind.table)
+        if not revision.modern:
+            return without_hints(provided or {})
+        found = {**caching_hints(self._catalogue), **(provided or {})}
+        if view is not None:  # another caller's list is another one
+            found["cacheScope"] = "private"
+        return found
 
 
 def _sendable(kind: ListedKind, name: str, item: Any, revision: Revision) -> dict[str, Json] | None:
@@ -120,9 +135,13 @@ def _sendable(kind: ListedKind, name: str, item: Any, revision: Revision) -> dic
     What is registered was checked, but an author may have got at it since.
     """
     try:
-        shown = {**item.extra_fields, **to_wire(item.description, revision)}
+        shown = to_wire(item.description, revision)
         if kind is TOOL and revision.structured_objects_only and not item.object_output:
             shown.pop("outputSchema", None)
+        if item.extra_fields:
+            from trio_mcp.wire.unknown import with_unknown  # of servers elsewhere alone
+
+            shown = with_unknown(shown, item.extra_fields, kind.description_type)
         encode(shown)
     except Exception:
         logger.exception("%s %s cannot be listed, and is left out", kind.capability, name)

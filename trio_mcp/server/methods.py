@@ -18,10 +18,10 @@ from trio_mcp.registry.tools import tool_failure, unknown, unknown_tool
 from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller, log_level
 from trio_mcp.server.handlercall import HandlerCall
-from trio_mcp.server.lists import caching_hints
+from trio_mcp.server.lists import caching_hints, without_hints
 from trio_mcp.server.request import RequestContext, check_subscriptions, size_of
 from trio_mcp.server.scopes import find_resource, hides, names_seen, view_of
-from trio_mcp.server.subscriptions import Listen, Subscribe, read_filter
+from trio_mcp.server.subscriptions import Listen, Subscribe, read_filter, tells_of
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json, json_type
@@ -97,10 +97,10 @@ def initialize(context: RequestContext) -> dict[str, Json]:
         ),
     }
     if context.session.listener is not None:
-        context.session.listener.kinds = {kind for kind in KINDS if kind in catalogue.offers}
+        context.session.listener.kinds = {kind for kind in KINDS if tells_of(catalogue, kind)}
     if registry.instructions is not None:
         result["instructions"] = registry.instructions
-    return result
+    return {**without_hints(catalogue.handshake_members), **result}
 
 
 def discover(context: RequestContext) -> dict[str, Json]:
@@ -110,6 +110,7 @@ def discover(context: RequestContext) -> dict[str, Json]:
         "supportedVersions": list(MODERN),
         "capabilities": capabilities_of(catalogue, context.revision),
         **caching_hints(catalogue),
+        **catalogue.handshake_members,
     }
     if registry.instructions is not None:
         result["instructions"] = registry.instructions
@@ -173,6 +174,9 @@ def read_resource(context: RequestContext) -> HandlerCall:
 def subscribe(context: RequestContext) -> dict[str, Json] | Subscribe:
     """Begin to tell of a resource's changes (legacy)."""
     _require(context, "resources")
+    catalogue = context.server.catalogue
+    if not catalogue.details_of("resources").get("subscribe"):
+        raise _not_registered(context)
     uri = _param(context.params, "uri")
     if find_resource(context, uri) is None:
         raise not_found(context.revision, uri)
@@ -181,7 +185,7 @@ def subscribe(context: RequestContext) -> dict[str, Json] | Subscribe:
         size = size_of((uri, *listener.uris))
         check_subscriptions(context, len(listener.uris), size)
     listener.watch(uri)
-    return Subscribe(context, uri) if context.server.catalogue.mounts else {}
+    return Subscribe(context, uri) if catalogue.mounts else {}
 
 
 def unsubscribe(context: RequestContext) -> dict[str, Json]:
@@ -282,6 +286,7 @@ def _chosen(context: Json) -> dict[str, str]:
 
 def set_log_level(context: RequestContext) -> dict[str, Json]:
     """Send log messages of this level and above from now on (legacy)."""
+    _require(context, "logging")
     context.session.log_level = log_level(_param(context.params, "level"))
     return {}
 
@@ -289,8 +294,12 @@ def set_log_level(context: RequestContext) -> dict[str, Json]:
 def _require(context: RequestContext, offer: str) -> None:
     catalogue = context.server.catalogue
     if offer not in catalogue.offers:
-        data = _data_of(catalogue, context)
-        raise McpError(METHOD_NOT_FOUND, f"{context.method} handler not registered", data)
+        raise _not_registered(context)
+
+
+def _not_registered(context: RequestContext) -> McpError:
+    data = _data_of(context.server.catalogue, context)
+    return McpError(METHOD_NOT_FOUND, f"{context.method} handler not registered", data)
 
 
 def capabilities_of(
@@ -304,7 +313,7 @@ def capabilities_of(
         tells: Whether the client can be notified of changes.
     """
     declared: dict[str, Json] = {
-        offer: dict(capability.details) if tells else {}
+        offer: dict(catalogue.details_of(offer)) if tells else {}
         for offer, capability in CAPABILITIES.items()
         if offer in catalogue.offers and revision in SINCE[capability.since]
     }

@@ -19,6 +19,7 @@ from attrs import define, field
 from trio_mcp.layers.answering import not_found
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.peer.outbound import notification_line
+from trio_mcp.registry.catalogue import Catalogue
 from trio_mcp.registry.changes import (
     KINDS,
     Change,
@@ -98,6 +99,11 @@ class Filter:
         return shown
 
 
+def tells_of(catalogue: Catalogue, kind: Kind) -> bool:
+    """Whether clients can hear of changes of a list."""
+    return kind in catalogue.offers and catalogue.details_of(kind).get("listChanged") is True
+
+
 def read_filter(context: RequestContext) -> Filter:
     """Read what a client wants to know of, as far as there is such a thing here.
 
@@ -110,12 +116,11 @@ def read_filter(context: RequestContext) -> Filter:
         raise invalid(f'"notifications" must be an object, not {json_type(wanted)}')
     found = Filter()
     catalogue = context.server.catalogue
-    declared = catalogue.offers
     for name, kind in _FILTERS.items():
         value = wanted.get(name, False)
         if not isinstance(value, bool):
             raise invalid(f'"{name}" must be a boolean, not {json_type(value)}')
-        if value and kind in declared:
+        if value and tells_of(catalogue, kind):
             found.kinds.append(kind)
     limit = context.server.limits.max_subscriptions
     uris = texts_of(_RESOURCES, wanted.get(_RESOURCES, []), limit, "URIs")
