@@ -7,6 +7,7 @@ import socket
 import ssl
 import stat
 import struct
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
@@ -237,6 +238,7 @@ class Keeper:
         await reply(send, b"fine")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="has no other loopback addresses")
 @pytest.mark.requirement("F2")
 @pytest.mark.parametrize(
     "says", [b"", b"GET / HTTP/1.1\r\n", get()], ids=["nothing", "half", "all"]
