@@ -110,11 +110,7 @@ class McpEndpoint:
         self._sessions.cancel_calls()
 
     def require(self, http: HttpRequest, message: Message) -> None:
-        """Let a message pass whose token allows all that is in it.
-
-        Raises:
-            Refusal: It does not (403).
-        """
+        """Refuse a message whose token does not allow all that is in it (403)."""
         if http.authorization is not None:
             context = partial(context_of, http, self._server)
             self._guard.require(http, needed_scopes(message, self._server, context))

@@ -64,11 +64,7 @@ class ExplorerPage:
         return cls(html, [*_HEADERS, (b"content-security-policy", policy.encode())])
 
     async def serve(self, http: HttpRequest, policy: HttpPolicy | None = None) -> None:
-        """Send the page to who is on this machine, or will need a token by the policy.
-
-        Raises:
-            Refusal: They are not (403): the app is served where it was not meant to be.
-        """
+        """Send the page to who is on this machine, or needs a token by the policy (else 403)."""
         is_open = policy is not None and not policy.asks_for_tokens
         if is_open and http.peer is not None and not is_loopback(http.peer):
             raise Refusal(403, "Without tokens, this page is for the machine of the server only.")

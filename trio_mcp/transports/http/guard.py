@@ -91,11 +91,7 @@ class Guard:
                 self._authenticator = None
 
     async def check_visitor(self, request: HttpRequest) -> None:
-        """Let a request pass that comes to the right host, and not too often from its address.
-
-        Raises:
-            Refusal: It is not allowed: 403 (host) or 429 (rate).
-        """
+        """Refuse a request to a wrong host (403), or too often from its address (429)."""
         self._check_host(request)
         self._note_address(request)
         if self._policy.rate is not None:
@@ -106,10 +102,9 @@ class Guard:
         request.client_address = self._proxies.network_of(request.peer, forwarded)
 
     async def check(self, request: HttpRequest) -> None:
-        """Let a request pass, and note whose it is. What its token allows is left to `require`.
+        """Note whose a request is, or refuse it: by host, origin (403), token (401) or rate (429).
 
-        Raises:
-            Refusal: It is not allowed: 403 (host, origin), 401 (token), or 429 (rate).
+        What its token allows is left to `require`.
         """
         self.check_origin(request)
         self._note_address(request)
@@ -124,15 +119,12 @@ class Guard:
             await self._principals.take(request.principal)
 
     def check_origin(self, request: HttpRequest, *, by_address: bool = False) -> None:
-        """Let a request pass that comes to the right host, and from no page or a trusted one.
+        """Refuse a request to a wrong host, or from a page that is not trusted (403).
 
         Args:
             request: The request.
             by_address: Whether any address will do for a host, or none at all, as load balancers
                 have nothing else. No page can make an address stand for another.
-
-        Raises:
-            Refusal: It is not allowed (403).
         """
         self._check_host(request, by_address)
         origin = request.header(b"origin")
@@ -158,11 +150,7 @@ class Guard:
         return page is not None and page[1] in self._hosts
 
     def require(self, request: HttpRequest, scopes: frozenset[str] = frozenset()) -> None:
-        """Let a request pass that was checked, and whose token allows what it needs.
-
-        Raises:
-            Refusal: A scope is missing (403).
-        """
+        """Refuse a request that was checked, and whose token lacks a scope (403)."""
         authorization = request.authorization
         if authorization is None:
             return
@@ -276,11 +264,7 @@ class _Rate:
         self._buckets = sharing.buckets(name, rate or math.inf, policy.burst, policy.max_clients)
 
     async def take(self, client: str) -> TokenBucket:
-        """Count a request of a client; returns where it can be put back.
-
-        Raises:
-            Refusal: There were too many (429).
-        """
+        """Count a request of a client, or refuse it (429); returns where it can be put back."""
         await self._buckets.fill(client)
         bucket = self._buckets.of(client)
         seconds = bucket.wait(trio.current_time())

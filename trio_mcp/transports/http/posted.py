@@ -35,11 +35,7 @@ async def read_message(http: HttpRequest, limits: Limits) -> tuple[Message, byte
 
 
 def check_json(http: HttpRequest) -> None:
-    """Let a POST pass that says that it brings JSON.
-
-    Raises:
-        Refusal: It says something else (415).
-    """
+    """Refuse a POST that does not say that it brings JSON (415)."""
     kind = http.headers.get(b"content-type", b"")
     if kind != JSON and kind.partition(b";")[0].strip().lower() != JSON:
         raise Refusal(415, "The Content-Type of a message must be application/json.")

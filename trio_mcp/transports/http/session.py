@@ -389,11 +389,7 @@ class HttpSession:
             self.store.drop(stream.name)
 
     def resumed(self, event_id: str) -> tuple[EventStream, int]:
-        """Find the stream of an event, and the event's number in it.
-
-        Raises:
-            Refusal: There is no such stream, or not any more.
-        """
+        """Find the stream of an event, and its number in it; refuse it if there is none (400)."""
         name, _, number = event_id.rpartition("-")
         if not _NUMBER.fullmatch(number):
             raise no_stream()

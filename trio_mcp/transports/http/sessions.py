@@ -72,11 +72,7 @@ class Sessions:
             self.end_all()
 
     async def new(self, http: HttpRequest) -> HttpSession:
-        """Begin a session for who sends a request.
-
-        Raises:
-            Refusal: There are as many as may be, and none can make room (503).
-        """
+        """Begin a session for the sender of a request, or refuse it for want of room (503)."""
         id = secrets.token_urlsafe(32)
         return await self._start(id, http, self._sharing.session(id))
 
@@ -120,11 +116,7 @@ class Sessions:
 
     @contextmanager
     def lasting(self, owner: str, end: Callable[[], None]) -> Iterator[None]:
-        """Count a session that lasts as long as the block, in which it is kept.
-
-        Raises:
-            Refusal: There are as many as may be, and none can make room (503).
-        """
+        """Count a session that is kept in the block, or refuse it for want of room (503)."""
         self._make_room(owner)
         session = _Lasting(owner, end)
         self._lasting[session] = None
@@ -134,11 +126,7 @@ class Sessions:
             self._lasting.pop(session, None)
 
     async def find(self, http: HttpRequest) -> HttpSession:
-        """Return the session that a request names, if it is the client's own.
-
-        Raises:
-            Refusal: It names none (400), or there is no such session (404).
-        """
+        """Return the session that a request names (else 400), if it is its own (else 404)."""
         id = http.header(SESSION)
         if id is None:
             raise Refusal(400, "The header Mcp-Session-Id is missing; send initialize first.")

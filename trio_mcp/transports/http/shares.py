@@ -31,11 +31,7 @@ class Shares:
         return slots
 
     def enter(self, owner: str) -> None:
-        """Count a request of a client as open, until `leave`.
-
-        Raises:
-            Refusal: It has too many (429).
-        """
+        """Count a request of a client as open until `leave`, or refuse one too many (429)."""
         count = self._open.get(owner, 0)
         if count >= self._most:
             raise Refusal(429, "Too many open requests; wait until some have ended.", _RETRY)
