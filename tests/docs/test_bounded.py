@@ -69,6 +69,16 @@ ROWS: Final = (
         [f"{HTTP}/test_shares.py::test_what_waits_for_one_client_is_bounded"],
     ),
     Row(
+        "calls that wait for an answer of a person",
+        [HttpPolicy().max_concurrent_each],
+        [f"{HTTP}/test_shares.py::test_a_call_that_waits_for_its_client_holds_no_slot"],
+    ),
+    Row(
+        "requests in a second",
+        [HttpPolicy().burst],
+        [f"{HTTP}/test_app_guard.py::test_with_tokens_it_is_their_owners_rate"],
+    ),
+    Row(
         "calls of one connection or session",
         [Limits().max_concurrent_calls],
         ["server/test_concurrency.py::test_past_the_bound_calls_wait_in_order"],
@@ -95,6 +105,18 @@ ROWS: Final = (
         "legacy sessions",
         [SessionOptions().max_sessions],
         [f"{HTTP}/test_app_sessions.py::test_nobody_pushes_the_sessions_of_others_out"],
+    ),
+    Row(
+        "legacy sessions in a store that instances share",
+        [SessionOptions().max_sessions],
+        [f"{HTTP}/test_shared_bounds.py::test_an_owner_has_so_many_sessions_at_all_instances"],
+    ),
+    Row(
+        "events in such a store",
+        [SessionOptions().max_event_bytes],
+        [
+            f"{HTTP}/test_shared_bounds.py::test_a_session_keeps_so_many_bytes_for_those_who_come_back"
+        ],
     ),
     Row(
         "events that are kept for streams to be resumed",

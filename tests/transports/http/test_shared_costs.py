@@ -56,6 +56,7 @@ async def in_sessions(found: dict[str, int]) -> None:
     worker.go_on.set()
     measure = measure_of(store)
     async with fleet(lambda: worker.registry, store=store, size=2) as those:
+        await LegacyClient(those.hosts[0]).initialize()  # then sessions are counted
         client = LegacyClient(those.hosts[0])
 
         async def echo() -> None:

@@ -153,6 +153,11 @@ class SessionStream(ReplyChannel):
         if self.reader is None and not self._is_known:
             self._session.forget(self)
 
+    def drop(self) -> None:
+        """Keep no event any more, here and where other instances find them."""
+        self._store.drop(self.name)
+        self._record.drop()
+
     # -- reading --------------------------------------------------------------------------
 
     async def answer(self, http: HttpRequest, keep_alive: float) -> None:
@@ -386,7 +391,7 @@ class HttpSession:
         """Forget a stream: no client can come back to it."""
         if stream is not self.standalone:
             self._streams.pop(stream.name, None)
-            self.store.drop(stream.name)
+            stream.drop()
 
     def resumed(self, event_id: str) -> tuple[EventStream, int]:
         """Find the stream of an event, and its number in it; refuse it if there is none (400)."""

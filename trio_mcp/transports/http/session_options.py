@@ -21,7 +21,8 @@ class SessionOptions:
     """The sessions of legacy clients over HTTP, and their streams that can be resumed.
 
     Clients of revision 2026-07-28 have neither. With a `store`, sessions are shared by all
-    instances; `max_sessions` and the bounds of events are each instance's own.
+    instances; `max_sessions` and the bounds of events are each instance's own, and an owner has at
+    most `max_sessions` in the store.
 
     Example:
         >>> SessionOptions(max_sessions=200, session_idle=600).max_events

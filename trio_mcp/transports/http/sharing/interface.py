@@ -83,6 +83,9 @@ class StreamRecord:
 
     def finish(self) -> None: ...
 
+    def drop(self) -> None:
+        """Keep the stream no longer."""
+
 
 _NO_RECORD: Final = StreamRecord()
 

@@ -1,12 +1,13 @@
 """Events of sessions, written to the store for clients that come back to another instance.
 
 They are written in one task for each session, after they were sent: if the instance dies in
-between, so does the call.
+between, so does the call. What an instance keeps so of a session has the bounds that it has in
+memory: beyond them, the oldest streams go.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -28,6 +29,9 @@ logger = logger_of("trio_mcp.http")
 _BEHIND: Final = 1000
 """Events that may wait to be written before the sender has to wait."""
 
+_LEAST_BYTES: Final = 1024
+"""What a short event takes, with all that is around it."""
+
 _PAUSE: Final = 1.0
 
 
@@ -45,8 +49,12 @@ class Recorder:
     _lost: Callable[[], Awaitable[None]]
     """Called when that cannot be, because the store does not have the session."""
     _unwritten: deque[tuple[str, tuple[Change, ...]]] = field(factory=deque, init=False)
+    _sizes: OrderedDict[str, int] = field(factory=OrderedDict, init=False)
+    """Bytes that are kept of each stream, the oldest one first."""
+    _open: set[str] = field(factory=set, init=False)
+    """Streams that go on."""
     _unrecorded: set[str] = field(factory=set, init=False)
-    """Streams of which something could not be written."""
+    """Those of which nothing more is written."""
     _moved: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
 
     def log(self, name: str) -> str:
@@ -64,11 +72,16 @@ class Recorder:
         while any(item is last for item in self._unwritten):
             await self._moved.park()
 
-    def touch(self, key: str) -> None:
-        self._put_off("", Touch(key, ttl=self.keep))
+    def touch(self, about: str, sign: Put) -> None:
+        """Have the entry of the session last, and show that it is used."""
+        self._put_off("", Touch(about, ttl=self.keep))
+        self._put_off("", sign)
 
     def begin(self, name: str, request: Id | None) -> None:
-        self._put_off(name, Put(self.call(name), dumps(request), ttl=self.keep))
+        kept = dumps(request)
+        self._open.add(name)
+        self._count(name, len(kept))
+        self._put_off(name, Put(self.call(name), kept, ttl=self.keep))
 
     def add(self, name: str, line: bytes) -> None:
         """Keep an event of a stream; an empty one is its end."""
@@ -77,8 +90,21 @@ class Recorder:
             self._options.max_events,
             self._options.max_event_bytes,
         )
+        self._count(name, len(line))
         append = Append(log, line, ttl=self.keep, limit=limit + 1, max_bytes=max_bytes)
         self._put_off(name, append, News(log))
+
+    def drop(self, name: str) -> None:
+        """Keep a stream no longer."""
+        if self._sizes.pop(name, None) is not None:
+            self._put_off(name)
+
+    def _count(self, name: str, size: int) -> None:
+        """Count bytes of a stream, and drop others that there is no room for any more."""
+        sizes, most = self._sizes, self._options.max_event_bytes
+        sizes[name] = min(sizes.get(name, 0) + max(size, _LEAST_BYTES), most)
+        while sum(sizes.values()) > most and len(sizes) > 1:
+            self.drop(next(other for other in sizes if other != name))
 
     def _put_off(self, name: str, *changes: Change) -> None:
         self._unwritten.append((name, changes))
@@ -92,18 +118,24 @@ class Recorder:
                 name, changes = self._unwritten[0]
                 if name not in self._unrecorded and not await self._write(name, changes):
                     # With a gap, the numbers of its events would not be theirs.
-                    self._unrecorded.add(name)
+                    if name in self._open:
+                        self._unrecorded.add(name)
                     nursery.start_soon(self._give_up, name)
+                if _is_end(changes):
+                    self._open.discard(name)
+                    self._unrecorded.discard(name)
                 self._unwritten.popleft()
                 self._moved.unpark_all()
 
     async def _write(self, name: str, changes: tuple[Change, ...]) -> bool:
-        """Write something. Returns whether the stream goes on."""
+        """Write something. Returns whether the stream goes on, which is to be dropped without."""
+        if not changes:
+            return False
         now = trio.current_time()
         try:
             try:
                 await self._store.commit(*changes)
-                if not name:
+                if isinstance(changes[0], Touch):
                     self._touched(now)
             except Conflict:
                 await self._lost()
@@ -121,6 +153,10 @@ class Recorder:
                 return
             except StoreError:
                 await trio.sleep(_PAUSE)
+
+
+def _is_end(changes: tuple[Change, ...]) -> bool:
+    return bool(changes) and isinstance(changes[0], Append) and not changes[0].item
 
 
 @define(eq=False)
@@ -154,3 +190,6 @@ class SharedRecord(StreamRecord):
 
     def finish(self) -> None:
         self.add(b"")
+
+    def drop(self) -> None:
+        self._recorder.drop(self._name)

@@ -10,6 +10,8 @@ came there. What the replicas have to know of each other is in the partition of 
 | `:stream/<name>` | log | the events that a client may come back for; an empty one is the last |
 | `:call/<name>` | entry | the request that such a stream answers |
 
+How many sessions an owner has is kept by `owner.py`.
+
 A store that has lost its data gets the session back from a replica that is in use. What was ended
 does not come back that way: its end is in the store for as long as a replica may last that has not
 heard of it.
@@ -30,7 +32,17 @@ import trio
 from trio_mcp.loggers import logger_of
 from trio_mcp.registry.changes import ListChanged, Listener, ResourceUpdated
 from trio_mcp.server.caller import Caller
-from trio_mcp.store.changes import ABSENT, Append, Conflict, Entry, News, Put
+from trio_mcp.store.changes import (
+    ABSENT,
+    Append,
+    Conflict,
+    Delete,
+    Drop,
+    Entry,
+    News,
+    Put,
+    key_part,
+)
 from trio_mcp.store.exact import dumps, loads
 from trio_mcp.transports.http.request import no_stream
 from trio_mcp.transports.http.session_options import SessionOptions
@@ -43,6 +55,7 @@ from trio_mcp.transports.http.sharing.interface import (
     SessionReplica,
     SessionSharing,
 )
+from trio_mcp.transports.http.sharing.owner import OwnSessions
 from trio_mcp.transports.http.sharing.recording import Recorder, SharedRecord
 from trio_mcp.transports.http.sharing.stream import ElsewhereStream
 from trio_mcp.wire.jsonrpc import (
@@ -63,6 +76,10 @@ _ELSEWHERE: Final = re.compile(r"[0-9a-f]{12}\.[0-9]{1,18}")
 """What another instance calls its streams and its requests to the client."""
 
 _INBOX: Final = 1000
+_INBOX_BYTES: Final = 16 * 1024 * 1024
+
+_AT_ONCE: Final = 40
+"""Streams that are removed by one commit."""
 
 _PAUSE: Final = 1.0
 """Seconds in which others are expected to have heard of an end."""
@@ -83,9 +100,12 @@ class SharedSession(SessionSharing):
     ) -> None:
         self._instance = instance
         self._changes = changes
+        self._options = options
         self._store = instance.store
         self.prefix = f"{instance.name}."
         partition = f"session-{id}"
+        self._id = id
+        self._partition = partition
         self._about_key = f"{partition}:about"
         self._inbox = f"{partition}:inbox"
         self._about: dict[str, Any] = {}  # what all have to know, as it was read or written last
@@ -120,6 +140,9 @@ class SharedSession(SessionSharing):
 
     async def begin(self) -> None:
         await self._put(self._describe())
+        for id in await self._owner.add(self._id):
+            surplus = SharedSession(self._instance, id, self._options, self._changes)
+            await surplus.forget()
 
     async def _put(self, about: dict[str, Json]) -> None:
         now = trio.current_time()
@@ -141,10 +164,25 @@ class SharedSession(SessionSharing):
 
     async def end(self) -> None:
         """End the session, for all; return when the others have most likely heard of it, too."""
-        ended = Put(self._about_key, _ENDED, ttl=self._instance.keep)
-        await self._store.commit(ended, *self._said({"end": True}))
+        await self.forget()
+        await self._owner.remove(self._id)
         with trio.move_on_after(_PAUSE):  # the client may go to another replica at once
             await self._end_came_back.wait()
+
+    @property
+    def _owner(self) -> OwnSessions:
+        owner = self._about.get("owner", "")
+        return OwnSessions(self._store, owner, self._options.max_sessions, self._instance.keep)
+
+    async def forget(self) -> None:
+        """End the session, for all, and remove what is kept of it."""
+        ended = Put(self._about_key, _ENDED, ttl=self._instance.keep)
+        await self._store.commit(ended, *self._said({"end": True}))
+        calls_of = partial(self._store.scan, f"{self._partition}:call", limit=_AT_ONCE)
+        while calls := (await calls_of()).entries:
+            logs = [self._recorder.log(entry.key.rpartition("/")[2]) for entry in calls]
+            gone = [Delete(entry.key) for entry in calls]
+            await self._store.commit(*map(Drop, logs), *gone, *map(News, logs))
 
     async def _run(self) -> None:
         await self._is_known.wait()
@@ -164,7 +202,7 @@ class SharedSession(SessionSharing):
     def _touch(self) -> None:
         """Have the session last; if the store has lost it, it is written once more."""
         self._used = trio.current_time()
-        self._recorder.touch(self._about_key)
+        self._recorder.touch(self._about_key, self._owner.sign(self._id))
 
     def _note_seen(self, when: float) -> None:
         self._seen = when
@@ -226,7 +264,9 @@ class SharedSession(SessionSharing):
 
     def _said(self, message: dict[str, Json]) -> tuple[Append, News]:
         item = dumps({"from": self._instance.name, **message})
-        append = Append(self._inbox, item, ttl=self._instance.keep, limit=_INBOX)
+        append = Append(
+            self._inbox, item, ttl=self._instance.keep, limit=_INBOX, max_bytes=_INBOX_BYTES
+        )
         return append, News(self._inbox)
 
     async def forward(self, message: object) -> bool:
@@ -308,6 +348,7 @@ class SharedSession(SessionSharing):
             "uris": [],
             "since": {},
             "begun": self._changes.position,
+            "owner": key_part(session.owner),
         }
 
     def _apply(self) -> None:
