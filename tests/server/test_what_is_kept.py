@@ -18,10 +18,10 @@ from tests.transports.http.support import Host, LegacyClient, ModernClient, Work
 pytestmark = pytest.mark.requirement("F2")
 
 CLIENTS = 3
-MUCH = {"name": "much", "version": "1", "more": ["x" * 100] * 10_000}
-"""About 1 MiB."""
+MUCH = {"name": "much", "version": "1", "more": ["x" * 100] * 6_000}
+"""More than half a MiB, and more in memory."""
 FEW_BYTES = 900_000
-"""For all clients together, who have said five times as much."""
+"""For all clients together, who have said three times as much."""
 
 
 @contextmanager
@@ -49,7 +49,7 @@ async def subscribe(host: Host, keep: list[Any]) -> None:
     client = ModernClient(host)
     client.judging = False
     meta = modern_meta(**{"io.modelcontextprotocol/clientInfo": MUCH})
-    params = {"notifications": {"toolsListChanged": True}, "_meta": meta, "more": MUCH}
+    params = {"notifications": {"toolsListChanged": True}, "_meta": meta}
     stream = client.begin("subscriptions/listen", params)
     assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
     keep.append(stream)
@@ -68,6 +68,16 @@ async def test_what_clients_say_of_themselves_over_http(
                 await stay(host, keep)
         for stream in keep:
             stream.disconnect()
+
+
+async def test_what_a_subscription_has_no_use_for_is_refused() -> None:
+    """However long: what middleware has of the request lasts as long as the subscription."""
+    async with hosting(registry_of(echo)) as host:
+        client = ModernClient(host)
+        params = {"notifications": {"toolsListChanged": True}, "more": [MUCH, MUCH]}
+        refused = await client.begin("subscriptions/listen", params).end()
+        assert refused.error["code"] == -32602
+        assert "a subscription may take 1,114,112 bytes of memory" in refused.error["message"]
 
 
 @pytest.mark.long

@@ -51,19 +51,20 @@ class Caller:
             McpError: Its capabilities do not fit (`-32602`).
         """
         info = self.client_info
-        if not _fits(self.capabilities, limit):
+        if not fits(self.capabilities, limit):
             what = f"the capabilities of the client take more than {limit:,} bytes of memory"
             raise McpError(INVALID_PARAMS, f"Invalid params: {what}, which is the limit")
-        if isinstance(info, dict) and not _fits(info, limit):
+        if isinstance(info, dict) and not fits(info, limit):
             info = {name: info[name] for name in _NAMES if name in info}
-        return Caller(self.revision, self.capabilities, info if _fits(info, limit) else None)
+        return Caller(self.revision, self.capabilities, info if fits(info, limit) else None)
 
 
 UNKNOWN_CALLER: Final = Caller(NEWEST_LEGACY, {})
 """A client that sends legacy requests without `initialize`, such as a shell pipe."""
 
 
-def _fits(value: Json, limit: int) -> bool:
+def fits(value: Json, limit: int) -> bool:
+    """Whether a value takes no more than so many bytes of memory."""
     waiting = [value]
     while waiting:
         part = waiting.pop()

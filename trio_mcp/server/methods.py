@@ -16,10 +16,10 @@ from trio_mcp.registry.changes import KINDS, Listener
 from trio_mcp.registry.kinds import LISTED, ListedKind
 from trio_mcp.registry.tools import tool_failure, unknown, unknown_tool
 from trio_mcp.schema import ArgumentError
-from trio_mcp.server.caller import Caller, log_level
+from trio_mcp.server.caller import Caller, fits, log_level
 from trio_mcp.server.handlercall import HandlerCall
 from trio_mcp.server.lists import caching_hints, without_hints
-from trio_mcp.server.request import RequestContext, check_subscriptions, size_of
+from trio_mcp.server.request import RequestContext, check_subscriptions, invalid, size_of
 from trio_mcp.server.scopes import find_resource, hides, names_seen, view_of
 from trio_mcp.server.subscriptions import Listen, Subscribe, read_filter, tells_of
 from trio_mcp.wire.conversion import to_wire
@@ -204,6 +204,11 @@ def _listener(context: RequestContext) -> Listener:
 
 def listen(context: RequestContext) -> Listen:
     """Open a stream of changes (2026-07-28, "Subscriptions")."""
+    limits = context.server.limits
+    # A character may take four bytes. Middleware has all of the request for as long as it is open.
+    most = limits.max_client_bytes + 4 * limits.max_subscription_bytes
+    if not fits(context.params, most):
+        raise invalid(f"a subscription may take {most:,} bytes of memory")
     wanted = read_filter(context)
     session, size = context.session, wanted.size
     check_subscriptions(context, session.subscriptions, session.subscription_bytes + size)
