@@ -46,7 +46,7 @@ from trio_mcp.wire.methods import LIST_TOOLS
 
 if TYPE_CHECKING:  # few servers have one
     from trio_mcp.auth.proxy.web import Page as WebPage
-    from trio_mcp.auth.server.resource import OpenedAuth, ResourceServer
+    from trio_mcp.auth.server.resource import ResourceServer, VerifyFor
     from trio_mcp.store.protocol import StoreLike
     from trio_mcp.transports.http.card import ServerCard
     from trio_mcp.transports.http.explorer import ExplorerPage
@@ -157,10 +157,9 @@ class HttpApp:
             await here.nursery.start(sessions.run)
             try:
                 async with (
-                    self._opened_auth(sharing) as auth,
-                    self._guard.running(self._catalogue.scopes, sharing, auth.verify),
+                    self._opened_auth(sharing) as verify,
+                    self._guard.running(self._catalogue.scopes, sharing, verify),
                 ):
-                    self._logins = auth.pages
                     yield here
             finally:
                 self.stop()
@@ -169,15 +168,15 @@ class HttpApp:
                 self._logins = {}
 
     @asynccontextmanager
-    async def _opened_auth(self, sharing: Sharing) -> AsyncIterator[OpenedAuth]:
-        from trio_mcp.auth.server.resource import OpenedAuth
-
+    async def _opened_auth(self, sharing: Sharing) -> AsyncIterator[VerifyFor | None]:
+        """Open what protects the server, for the length of the block: its pages, its store."""
         if self._policy.auth is None:
-            yield OpenedAuth()
+            yield None
             return
         title = self.registry.info.title or self.registry.name
         async with self._policy.auth.opened(sharing.store, title, self._all_scopes) as opened:
-            yield opened
+            self._logins = opened.pages
+            yield opened.verify
 
     def _all_scopes(self) -> frozenset[str]:
         """Return the scopes that any request, or anything in the registry, needs."""

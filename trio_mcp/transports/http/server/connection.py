@@ -24,11 +24,12 @@ from trio_mcp.transports.http.server.asgi import Scope
 from trio_mcp.transports.http.server.body import Body, body_of
 from trio_mcp.transports.http.server.exchange import Exchange
 from trio_mcp.transports.http.server.head import Head, HeadReader
-from trio_mcp.transports.http.server.peers import base_scope, network_of
+from trio_mcp.transports.http.server.peers import base_scope
 from trio_mcp.transports.http.server.pipe import pipe_over
 from trio_mcp.transports.http.server.response import Refused, ResponseError
 from trio_mcp.transports.http.server.service import Service
 from trio_mcp.transports.http.server.watch import LISTEN_AFTER, Watch
+from trio_mcp.wire.networks import network_of
 
 logger = logger_of("trio_mcp.http")
 
