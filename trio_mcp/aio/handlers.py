@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial, wraps
 from typing import Any, Final, TypeVar
 
+import outcome
 import trio
 from attrs import fields, frozen
 
@@ -102,11 +103,11 @@ def on_asyncio(function: F) -> F:
 
     @wraps(function)
     async def run_in_loop(*args: Any, **options: Any) -> Any:
-        run = current_trio_run(getattr(function, "__name__", "this handler"))
+        run = current_trio_run(function.__name__)
         contexts = [name for name, value in options.items() if isinstance(value, Context)]
-        if not contexts:
-            return await call_asyncio(run, partial(function, *args, **options))
-        return await _with_contexts(run, function, args, options, contexts)
+        if contexts:
+            return await _with_contexts(run, function, args, options, contexts)
+        return await _called(run, function, args, options)
 
     return run_in_loop  # type: ignore[return-value]
 
@@ -126,6 +127,20 @@ def current_trio_run(what: str) -> TrioRun:
     return run
 
 
+async def _called(
+    run: TrioRun, function: Callable[..., Awaitable[T]], args: Any, options: Mapping[str, Any]
+) -> T:
+    """Run a handler in asyncio, where `SystemExit` would end the loop and all that it serves."""
+
+    async def contained() -> outcome.Outcome[T]:
+        try:
+            return outcome.Value(await function(*args, **options))
+        except SystemExit as error:
+            return outcome.Error(error)
+
+    return (await call_asyncio(run, contained, name=function.__qualname__)).unwrap()
+
+
 async def _with_contexts(
     run: TrioRun,
     function: Callable[..., Awaitable[Any]],
@@ -134,17 +149,14 @@ async def _with_contexts(
     contexts: list[str],
 ) -> Any:
     """Run a handler that may talk back, with a nursery for what it says."""
-    result: Any = None
-    failure: Exception | None = None
+    result: outcome.Outcome[Any]
     async with trio.open_nursery() as nursery:
         wrapped = {name: _in_loop(options[name], run, nursery) for name in contexts}
         try:
-            result = await call_asyncio(run, partial(function, *args, **{**options, **wrapped}))
-        except Exception as error:  # raised below, outside of any exception group
-            failure = error
-    if failure is not None:
-        raise failure
-    return result
+            result = outcome.Value(await _called(run, function, args, {**options, **wrapped}))
+        except (Exception, SystemExit) as error:  # raised below, outside of any exception group
+            result = outcome.Error(error)
+    return result.unwrap()
 
 
 @asynccontextmanager

@@ -20,12 +20,12 @@ import trio
 
 from trio_mcp.aio.inloop import call_asyncio
 from trio_mcp.aio.portal import Portal
-from trio_mcp.aio.run import resolve
+from trio_mcp.aio.run import resolve, trio_run
 from trio_mcp.aio.wrappers import same_arguments
 from trio_mcp.loggers import logger_of
 from trio_mcp.transports.http.app import HttpApp as TrioHttpApp
 from trio_mcp.transports.http.app import http_app as trio_http_app
-from trio_mcp.transports.http.request import JSON, stopping
+from trio_mcp.transports.http.request import JSON, Refusal, stopping
 from trio_mcp.transports.http.server.asgi import Message, Receive, Scope, Send
 from trio_mcp.transports.http.server.peers import CANCELS
 from trio_mcp.wire.limits import Limits
@@ -38,7 +38,7 @@ _QUICK: Final = 0.05
 _LAST_WORDS: Final = 1.0
 """Seconds for the end of a response whose request the server cancels."""
 
-Running = Portal[None, None]
+Running = Portal[Any, None]
 
 
 class HttpApp:
@@ -46,7 +46,7 @@ class HttpApp:
 
     def __init__(self, app: TrioHttpApp, limits: Limits) -> None:
         self._app = app
-        self._grace = limits.shutdown_grace
+        self._limits = limits
         self._portal: Running | None = None
         self._opening: asyncio.Future[None] | None = None
         self._handlers: dict[int, tuple[Any, Any]] = {}
@@ -72,7 +72,8 @@ class HttpApp:
 
     async def open(self) -> Running:
         """Start to run, and chain the signals that stop it in time."""
-        portal: Running = Portal(self._app.running, lambda nothing: nothing)
+        await self._check_free()
+        portal: Running = Portal(partial(self._app.serving, _let_go), lambda nothing: None)
         await portal.open()
         self._portal = portal
         self._chain_signals()
@@ -83,8 +84,19 @@ class HttpApp:
         if self._portal is portal:
             self._portal = self._opening = None
             self._leave_signals()
-        await portal.call(self._app.drain)
-        await portal.aclose()
+        try:
+            await portal.call(partial(self._drain, portal))
+        finally:
+            await portal.aclose()
+
+    async def _check_free(self) -> None:
+        """Wait for the end in a loop that was closed; refuse to run in two loops."""
+        portal = self._portal
+        if portal is None or portal.is_here:
+            return
+        if portal.run.is_in_use:
+            raise ServedElsewhere
+        await asyncio.to_thread(portal.run.join)
 
     async def _running_here(self) -> Running:
         """Return the portal of this loop; open it if there is none."""
@@ -135,12 +147,12 @@ class HttpApp:
         """
         portal = self._portal
         if portal is not None:
-            portal.run.post(partial(portal.start_soon, self._stop))
+            portal.run.post(partial(portal.start_soon, partial(self._drain, portal)))
 
-    async def _stop(self) -> None:
-        self._app.stop()
-        await trio.sleep(self._grace)
-        self._app.cancel_calls()
+    async def _drain(self, portal: Running) -> None:
+        portal.run.prepare_end()
+        await self._app.drain()
+        await portal.run.let_go(self._limits.cancel_timeout)
 
     # -- requests -------------------------------------------------------------------------
 
@@ -151,8 +163,13 @@ class HttpApp:
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
-            portal = await self._running_here()
-            await _Exchange(self._app, portal, scope, receive, send).serve()
+            try:
+                portal = await self._running_here()
+            except ServedElsewhere as error:
+                logger.error("%s", error)
+                await _refuse(Refusal(503, "This app is in use elsewhere"), send)
+            else:
+                await _Exchange(self._app, portal, scope, receive, send).serve()
         else:
             raise ValueError(f"an HTTP app cannot serve a scope of type {scope['type']!r}")
 
@@ -169,9 +186,32 @@ class HttpApp:
                 await self.close(portal)
         except Exception as error:
             logger.exception("The app cannot run")
-            await send({"type": f"lifespan.{phase}.failed", "message": type(error).__name__})
+            words = str(error) if isinstance(error, ServedElsewhere) else type(error).__name__
+            await send({"type": f"lifespan.{phase}.failed", "message": words})
         else:
             await send({"type": "lifespan.shutdown.complete"})
+
+
+class ServedElsewhere(RuntimeError):
+    """An app is to be served in a second event loop, while one serves it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this app is served in another event loop; make one for each loop: call http_app again"
+        )
+
+
+def _let_go(labels: list[str]) -> None:
+    """Leave handlers in asyncio to themselves that ignore their cancellation, at the end."""
+    run = trio_run.get()
+    assert run is not None
+    run.nursery.start_soon(run.let_go, 0)
+
+
+async def _refuse(refusal: Refusal, send: Send) -> None:
+    headers = [(b"content-type", JSON), *refusal.headers]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": refusal.body})
 
 
 class _Exchange:
@@ -250,12 +290,8 @@ class _Exchange:
         with suppress(Exception):  # it may have gone, or want no more of this response
             async with asyncio.timeout(_LAST_WORDS):
                 await self._answered
-                refused = stopping()
                 if not self._has_begun:
-                    headers = [(b"content-type", JSON), *refused.headers]
-                    start = {"status": refused.status, "headers": headers}
-                    await self._send({"type": "http.response.start", **start})
-                    await self._send({"type": "http.response.body", "body": refused.body})
+                    await _refuse(stopping(), self._send)
                 elif self._is_stream and not self._is_complete:
                     await self._send({"type": "http.response.body", "body": b""})
 

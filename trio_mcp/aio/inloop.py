@@ -28,9 +28,12 @@ class LoopEnded(RuntimeError):
 class LoopCall(Generic[T]):
     """An asyncio task that a Trio task waits for. Make it in that Trio task."""
 
-    def __init__(self, run: TrioRun, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
+    def __init__(
+        self, run: TrioRun, start: Callable[[], Coroutine[Any, Any, T]], name: str = "A callback"
+    ) -> None:
         self._run = run
         self._start = start
+        self._name = name
         self._waiter = trio.lowlevel.current_task()
         self._raise_cancel: Callable[[], NoReturn] | None = None
         self._task: asyncio.Task[T] | None = None
@@ -53,13 +56,20 @@ class LoopCall(Generic[T]):
     def _abort(self, raise_cancel: Callable[[], NoReturn]) -> trio.lowlevel.Abort:
         # It goes on here when it has ended there.
         self._raise_cancel = raise_cancel
+        self._run.cancelled.add(self)
         self._run.tell(self._cancel)
         return trio.lowlevel.Abort.FAILED
+
+    def let_go(self) -> None:
+        """Leave the asyncio task to itself: it ignores its cancellation."""
+        logger.error("%s ignores its cancellation; it is left to itself", self._name)
+        self._resume(outcome.Error(LoopEnded("it ignores its cancellation")))
 
     def _give_up(self) -> None:
         self._resume(outcome.Error(LoopEnded("the event loop has ended")))
 
     def _resume(self, result: outcome.Outcome[T]) -> None:
+        self._run.cancelled.discard(self)
         if self._run.waiting.pop(self, None) is None:
             return
         if self._raise_cancel is not None and isinstance(result, outcome.Error):
@@ -74,11 +84,18 @@ class LoopCall(Generic[T]):
         self._task = loop.create_task(self._start(), context=self._context)
         self._task.add_done_callback(self._end)
         if self._raise_cancel is not None:
-            self._task.cancel()
+            self._cancel()
 
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
+            if self._run.is_ending:
+                self.detach()
+
+    def detach(self) -> None:
+        """Have the end of the loop not wait for it, which may be for ever."""
+        if self._task is not None:
+            asyncio.tasks._unregister_task(self._task)
 
     def _end(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():
@@ -89,8 +106,10 @@ class LoopCall(Generic[T]):
         self._run.post(partial(self._resume, result))
 
 
-async def call_asyncio(run: TrioRun, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-    """Call an asyncio function from Trio, and wait for its end.
+async def call_asyncio(
+    run: TrioRun, function: Callable[..., Awaitable[T]], *args: Any, name: str = "A callback"
+) -> T:
+    """Call an asyncio function from Trio, and wait for its end. The log calls it by the name.
 
     Raises:
         Exception: Whatever the function raises.
@@ -102,7 +121,7 @@ async def call_asyncio(run: TrioRun, function: Callable[..., Awaitable[T]], *arg
     async def start() -> T:
         return await function(*args)
 
-    return await LoopCall(run, start).wait()
+    return await LoopCall(run, start, name).wait()
 
 
 class Callback:

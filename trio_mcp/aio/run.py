@@ -28,17 +28,20 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from weakref import finalize, ref
 
 import trio
 
+from trio_mcp.background import background_task
 from trio_mcp.loggers import logger_of
 
 logger = logger_of("trio_mcp.aio")
 
 _NEVER: Final = 10.0**9
 """Seconds after which no loop runs any more."""
+_PATIENCE: Final = 2.0
+"""Seconds that what was cancelled in asyncio has to end, when a run ends."""
 _EXIT_PATIENCE: Final = 10.0
 """Seconds that the end of the interpreter waits for the end of a run."""
 
@@ -99,6 +102,10 @@ class TrioRun:
         """On Trio's side, what closes each of the things that are open."""
         self.waiting: Final[dict[object, Message]] = {}
         """On Trio's side, what to do for each task that waits for asyncio, if that is so."""
+        self.cancelled: Final[set[Any]] = set()
+        """Those of them that were cancelled (`LoopCall`)."""
+        self.is_ending = False
+        """Whether the end of the loop is not to wait for what is cancelled."""
         self._thread = threading.Thread(target=self._run, name="trio-mcp", daemon=True)
         _living.add(self)
         self._thread.start()
@@ -116,6 +123,11 @@ class TrioRun:
     def is_here(self) -> bool:
         """Whether it belongs to the current loop and process."""
         return not self.is_copy and self._loop is asyncio.get_running_loop()
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether it belongs to a loop of this process that has not been closed."""
+        return not (self.is_copy or self.is_over or self._loop.is_closed())
 
     def check(self) -> None:
         """Check that it belongs to the current loop and process.
@@ -187,6 +199,20 @@ class TrioRun:
         """Call a function in the event loop, soon. It must not raise."""
         self._to_loop.put(message)
 
+    def prepare_end(self) -> None:
+        """Have the end of the loop not wait for what was cancelled, or is from now on."""
+        self.is_ending = True
+        for call in self.cancelled:
+            self.tell(call.detach)
+
+    async def let_go(self, patience: float) -> None:
+        """Wait so many seconds for what was cancelled in asyncio, and then no longer."""
+        ignoring = set(self.cancelled)
+        if ignoring:
+            await trio.sleep(patience)
+        for call in ignoring & self.cancelled:
+            call.let_go()
+
     def _run(self) -> None:
         try:
             trio.run(self._main)
@@ -201,12 +227,19 @@ class TrioRun:
 
     async def _main(self) -> None:
         trio_run.set(self)
-        async with trio.open_nursery() as self.nursery:
+        async with background_task(self._lose_patience), trio.open_nursery() as self.nursery:
             self._token = trio.lowlevel.current_trio_token()
             self._to_trio.empty()  # posted before there was a token to wake it with
             await self._stopping.wait()
             for close in list(self.closings):  # those still open
                 close()
+
+    async def _lose_patience(self) -> None:
+        """At the end, let go of what ignores its cancellation."""
+        await self._stopping.wait()
+        while True:
+            await self.let_go(_PATIENCE)
+            await trio.sleep(_PATIENCE)
 
     def _wake_trio(self, empty: Message) -> None:
         token = self._token
