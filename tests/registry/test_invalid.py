@@ -45,16 +45,16 @@ ENDLESS.append(ENDLESS)
         ({"\udfff": SECRET}, "a key is not Unicode"),
         (ENDLESS, "it is too large or nested too deeply, or it holds itself"),
         ([ENDLESS] * 2, "it is too large or nested too deeply, or it holds itself"),
-        (TextContent(5), "content[0].text of the TextContent is of the wrong type"),
+        (TextContent(5), "content[0].text of the TextContent must be a string"),
         (
             CallToolResult([TextContent("a"), ResourceLink("x:y", "x", size=SECRET)]),
-            "content[1].size of the CallToolResult is of the wrong type",
+            "content[1].size of the CallToolResult must be an integer",
         ),
         (
             CallToolResult([], structured_content={"a": float("inf")}),
             "at 'structured_content.a': NaN and infinity are no JSON",
         ),
-        (EmbeddedResource(5), "content[0].resource of the EmbeddedResource is of the wrong type"),
+        (EmbeddedResource(5), "content[0].resource of the EmbeddedResource must be an object"),
         (
             SECRET.encode(),
             "bytes alone do not say what they are; return ImageContent(data, 'image/png'), "

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.support import official
-from trio_mcp.wire.conversion import from_wire, to_wire
+from trio_mcp.wire.conversion import Misfit, from_wire, to_wire
 from trio_mcp.wire.payloads import (
     Annotations,
     AudioContent,
@@ -108,18 +108,48 @@ def test_unknown_fields_are_ignored():
     )
 
 
+TEXT = {"type": "text", "text": "x"}
+BLOCK = "a content block of type text or image or audio or resource_link or resource"
+
+
 @pytest.mark.parametrize(
-    "wire",
+    ("wire", "path", "expected", "got"),
     [
-        None,
-        [],
-        {},
-        {"content": 5},
-        {"content": [{"type": "text"}]},
-        {"content": [{"type": "video"}]},
-        {"content": ["text"]},
+        (None, "", "an object", "null"),
+        ([], "", "an object", "an array"),
+        ({}, "content", "an array", "nothing"),
+        ({"content": 5}, "content", "an array", "a number"),
+        ({"content": [{"type": "text"}]}, "content[0].text", "a string", "nothing"),
+        (
+            {"content": [TEXT, {"type": "text", "text": 3}]},
+            "content[1].text",
+            "a string",
+            "a number",
+        ),
+        ({"content": [{"type": "video"}]}, "content[0]", BLOCK, "'video'"),
+        ({"content": ["text"]}, "content[0]", BLOCK, "'text'"),
+        ({"content": [], "_meta": 5}, "_meta", "an object", "a number"),
+        (
+            {"content": [{**TEXT, "annotations": {"audience": ["robot"]}}]},
+            "content[0].annotations.audience[0]",
+            "'user' or 'assistant'",
+            "'robot'",
+        ),
     ],
 )
-def test_what_does_not_fit_is_a_value_error(wire):
-    with pytest.raises(ValueError, match=r"CallToolResult|expected|invalid"):
+def test_what_does_not_fit_is_told_with_its_place(wire, path, expected, got):
+    with pytest.raises(Misfit) as caught:
         from_wire(wire, CallToolResult)
+    assert (caught.value.path, caught.value.expected, caught.value.got) == (path, expected, got)
+
+
+def test_what_a_payload_makes_of_its_members_may_be_wrong():
+    annotated = {"content": [{**TEXT, "annotations": {"priority": 2}}]}
+    with pytest.raises(Misfit, match=r'^"content\[0\].annotations": .*priority'):
+        from_wire(annotated, CallToolResult)
+
+
+def test_the_first_misfit_is_all_that_is_looked_for():
+    """All of them would be half a gigabyte, and a sentence of fifty megabytes."""
+    with pytest.raises(Misfit, match=r'^"content\[1\]" must be .*, not a number$'):
+        from_wire({"content": [TEXT, *range(500_000)]}, CallToolResult)

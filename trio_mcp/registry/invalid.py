@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final
 
@@ -19,13 +18,12 @@ from trio_mcp.schema import unstructure
 from trio_mcp.schema.models import is_model
 from trio_mcp.schema.returns import BYTES, USE_OF_BYTES
 from trio_mcp.schema.sentences import join_path
-from trio_mcp.wire.conversion import from_wire, to_wire
+from trio_mcp.wire.conversion import Misfit, from_wire, to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import Json, encode
 
 _MOST_LOOKS: Final = 10_000
 _DEEPEST: Final = 100
-_PLACE: Final = r" @ \w+\.([\w.\[\]]+)(?=$|;)"
 
 _Path = tuple[str | int, ...]
 
@@ -68,9 +66,8 @@ def checked_wire(payload: Any, value: Any, whose: str) -> Json:
 def _reason(value: Any, error: Exception | None) -> str:
     if isinstance(value, BYTES):
         return USE_OF_BYTES
-    misfilled = re.findall(_PLACE, str(error)) if isinstance(error, ValueError) else []
-    if misfilled:
-        return f"{' and '.join(misfilled[:3])} of the {type(value).__name__} is of the wrong type"
+    if isinstance(error, Misfit) and error.path:
+        return f"{error.path} of the {type(value).__name__} must be {error.expected}"
     waiting: list[tuple[_Path, Any]] = [((), value)]
     for _ in range(_MOST_LOOKS):
         if not waiting:

@@ -7,13 +7,14 @@ revision.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, get_origin
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, get_origin
 
 import attrs
 
-from trio_mcp.wire.jsonrpc import Json, json_type
+from trio_mcp.wire.jsonrpc import Id, Json, json_type
 from trio_mcp.wire.payloads import (
     BLOCK_SINCE,
     CONTENT_BLOCKS,
@@ -34,6 +35,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Misfit(ValueError):
+    """A JSON value does not fit a payload.
+
+    Args:
+        path: Where, by the names on the wire, such as `content[0].text`; empty for the whole.
+        expected: What has to be there, in a few words; or what is wrong, if nothing is `got`.
+        got: The kind of the value that came; `nothing` if it is missing.
+    """
+
+    def __init__(self, path: str, expected: str, got: str = "") -> None:
+        where = f'"{path}"' if path else "it"
+        said = "it is missing" if got == "nothing" else f"not {got}"
+        super().__init__(f"{where} must be {expected}, {said}" if got else f"{where}: {expected}")
+        self.path = path
+        self.expected = expected
+        self.got = got
+
+
 def to_wire(payload: Any, revision: Revision = NEWEST) -> dict[str, Json]:
     """Turn a payload into a JSON-able object, as a revision writes it."""
     wire: dict[str, Json] = _converter(revision).unstructure(payload)
@@ -44,16 +63,42 @@ def from_wire(wire: Json, payload_type: type[T]) -> T:
     """Turn a JSON object into a payload.
 
     Raises:
-        ValueError: The object does not fit the payload; the message says where.
+        Misfit: The object does not fit the payload. It tells the first misfit.
     """
-    from cattrs import BaseValidationError, transform_error
-
     try:
         return _converter(NEWEST).structure(wire, payload_type)
-    except BaseValidationError as error:
-        raise ValueError("; ".join(transform_error(error, path=payload_type.__name__))) from None
-    except (TypeError, KeyError) as error:
-        raise ValueError(f"invalid {payload_type.__name__}: {error}") from None
+    except Exception as error:
+        raise _misfit(error) from None
+
+
+def _misfit(error: Any) -> Misfit:
+    from cattrs import ClassValidationError, IterableValidationError
+
+    path, kind = "", None
+    while isinstance(error, ClassValidationError | IterableValidationError):
+        whole: Any = error
+        noted, others = whole.group_exceptions()
+        if not noted:  # it is what the class makes of its members that is wrong
+            error = others[0]
+            continue
+        error, note = noted[0]
+        if isinstance(whole, IterableValidationError):
+            path += f"[{note.index}]"
+        else:
+            name = wire_name(attrs.fields_dict(whole.cl)[note.name])
+            path, kind = f"{path}.{name}" if path else name, note.type
+    if isinstance(error, _Unfit):
+        return Misfit(path, error.expected, error.got)
+    if isinstance(error, KeyError):
+        return Misfit(path, _words_for(kind), "nothing")
+    return Misfit(path, str(error)[:200])
+
+
+class _Unfit(TypeError):
+    def __init__(self, expected: str, wire: Json) -> None:
+        super().__init__(expected)
+        self.expected = expected
+        self.got = f"{wire!r:.40}" if isinstance(wire, str) else json_type(wire)
 
 
 def wire_name(attribute: attrs.Attribute[Any]) -> str:
@@ -65,19 +110,20 @@ def wire_name(attribute: attrs.Attribute[Any]) -> str:
 @cache
 def _converter(revision: Revision) -> Converter:
     from cattrs import Converter, override
-    from cattrs.cols import list_structure_factory
     from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
     converter = Converter()
-    for scalar, accepted in _STRICT.items():
-        converter.register_structure_hook(scalar, partial(_only, accepted))
+    for kind, accepted in _STRICT.items():
+        converter.register_structure_hook(kind, partial(_only, accepted, _words_for(kind)))
+    of_objects = partial(_only, (dict,), "an object")
+    converter.register_structure_hook_func(partial(operator.eq, dict[str, Json]), of_objects)
+    converter.register_structure_hook_func(partial(_has_origin, Literal), _one_of)
 
-    def structure_list_fn(list_type: Any) -> Any:
-        structure_items = list_structure_factory(list_type, converter)
-        return lambda wire, _: structure_items(_only((list,), wire), list_type)
+    def list_fn(kind: Any) -> Any:
+        (item_kind,) = get_args(kind)
+        return partial(_list_of, converter.get_structure_hook(item_kind), item_kind)
 
-    converter.register_structure_hook_func(lambda kind: kind == _OBJECT, partial(_only, (dict,)))
-    converter.register_structure_hook_factory(_is_list)(structure_list_fn)
+    converter.register_structure_hook_factory(partial(_has_origin, list))(list_fn)
 
     def block_hooks(attribute: attrs.Attribute[Any]) -> dict[str, Any]:
         kinds = attribute.metadata.get("blocks")
@@ -103,18 +149,20 @@ def _converter(revision: Revision) -> Converter:
         )
 
     def structure_fn(cls: type) -> Any:
-        return make_dict_structure_fn(cls, converter, **overrides(cls, omit_later=False))
+        made: Any = make_dict_structure_fn(cls, converter, **overrides(cls, omit_later=False))
+        return lambda wire, _: made(of_objects(wire, cls), cls)
 
     def structure_block(kinds: dict[str, type], wire: Json, _: Any) -> Any:
         kind = wire.get("type") if isinstance(wire, dict) else None
-        if kind not in kinds:
-            raise ValueError(f"unknown content block type {kind!r}")
+        if not isinstance(kind, str) or kind not in kinds:
+            raise _Unfit(f"a content block of type {' or '.join(kinds)}", kind or wire)
         return converter.structure(wire, kinds[kind])
 
-    def structure_blocks(kinds: dict[str, type], wire: Json, _: Any) -> Any:
-        if isinstance(wire, list):
-            return [structure_block(kinds, block, None) for block in wire]
-        return structure_block(kinds, wire, None)
+    def structure_blocks(kinds: dict[str, type], wire: Json, kind: Any) -> Any:
+        structure = partial(structure_block, kinds)
+        return (partial(_list_of, structure, kind) if isinstance(wire, list) else structure)(
+            wire, kind
+        )
 
     def unstructure_by_class(value: Any) -> Any:
         return converter.unstructure(value, value.__class__)
@@ -144,26 +192,59 @@ def _converter(revision: Revision) -> Converter:
     return converter
 
 
-_STRICT: Final[dict[type, tuple[type, ...]]] = {
+_STRICT: Final[dict[Any, tuple[type, ...]]] = {
     str: (str,),
     int: (int,),
     float: (float, int),
     bool: (bool,),
+    Id: (str, int),
 }
-"""What is taken for a scalar: nothing is converted, so nothing is lost."""
+"""What is taken for a value: nothing is converted, so nothing is lost."""
 
-_OBJECT: Final = dict[str, Json]
+_WORDS: Final[dict[Any, str]] = {
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "a boolean",
+    Id: "a string or an integer",
+}
 
 
-def _is_list(kind: Any) -> bool:
-    origin: Any = get_origin(kind)
-    return origin is list
+def _words_for(kind: Any) -> str:
+    return _WORDS.get(kind) or ("an array" if get_origin(kind) is list else "an object")
 
 
-def _only(accepted: tuple[type, ...], wire: Json, _: Any = None) -> Json:
+def _has_origin(origin: Any, kind: Any) -> bool:
+    found: bool = get_origin(kind) == origin
+    return found
+
+
+def _only(accepted: tuple[type, ...], expected: str, wire: Json, _: Any) -> Json:
     if wire.__class__ in accepted:
         return wire
-    raise TypeError(f"expected {accepted[0].__name__}, got {json_type(wire)}")
+    raise _Unfit(expected, wire)
+
+
+def _one_of(wire: Json, kind: Any) -> Json:
+    if wire.__class__ is str and wire in get_args(kind):
+        return wire
+    raise _Unfit(" or ".join(map(repr, get_args(kind))), wire)
+
+
+def _list_of(structure: Any, item_kind: Any, wire: Json, kind: Any) -> list[Any]:
+    """Structure the items of a list, up to the first that does not fit: there may be millions."""
+    from cattrs import IterableValidationError, IterableValidationNote
+
+    if wire.__class__ is not list:
+        raise _Unfit("an array", wire)
+    items: list[Any] = []
+    try:
+        for item in wire:
+            items.append(structure(item, item_kind))
+    except Exception as error:
+        error.add_note(IterableValidationNote("an item", len(items), None))
+        raise IterableValidationError("an item does not fit", [error], kind) from None
+    return items
 
 
 def _audio_as_resource(audio: AudioContent) -> EmbeddedResource:
