@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from math import inf
 from typing import Any
 
@@ -11,8 +11,6 @@ import trio
 from attrs import evolve, field, frozen
 
 from trio_mcp.public import public_in
-
-ProviderToken = Callable[[], Awaitable[str]]
 
 
 @public_in("trio_mcp.auth")
@@ -53,9 +51,8 @@ class Authorization:
     deadline: float = field(default=inf, repr=False, eq=False)
     """When sessions and streams that it opened end, by Trio's clock."""
 
-    provider_token: ProviderToken | None = field(default=None, repr=False, eq=False)
-    """Gives the token of the provider where the caller has logged in (see `OAuthProxy`); `None`
-    where there is none."""
+    login: str | None = field(default=None, repr=False, eq=False)
+    """Names the login of the caller at a provider (see `OAuthProxy`); `None` if there is none."""
 
     principal: str = field(init=False, repr=False)
     """Names the owner of what is begun with it. Tokens for the same subject, client and issuer

@@ -100,14 +100,18 @@ class Context(Generic[State]):
             AuthorizationError: The login has ended, or the provider cannot be reached.
             StoreError: The store of logins cannot be used.
 
-        If cancelled, a renewal that was begun is lost for this call only.
+        A task may ask for it as well, after its request, and after a restart of the server. If
+        cancelled, a renewal that was begun goes on.
         """
-        if self.authorization is None or self.authorization.provider_token is None:
+        caller, opened = self.authorization, self._opened
+        ways = {} if opened is None else opened.provider_tokens
+        provider_token = None if caller is None else ways.get(caller.issuer or "")
+        if caller is None or caller.login is None or provider_token is None:
             raise RuntimeError(
                 "there is no provider's token: serve with HttpPolicy(auth=...) of an OAuthProxy, "
                 "such as github(...)"
             )
-        return await self.authorization.provider_token()
+        return await provider_token(caller.login)
 
     @property
     def params(self) -> dict[str, Json]:

@@ -6,7 +6,7 @@ look like those of the transport. So they have a type of their own.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
 from typing import Any, Final
@@ -35,6 +35,8 @@ class Opened:
         """By provider, what its lifespan yielded."""
         self.extensions: Final[dict[str, Any]] = {}
         """By identifier, what serves each extension (an `ExtensionServing`)."""
+        self.provider_tokens: Final[dict[str, Callable[[str], Awaitable[str]]]] = {}
+        """By issuer, what returns the provider's token of a login, where callers have logins."""
         self.complete: Final = trio.Event()
         """Set when all extensions are there."""
 

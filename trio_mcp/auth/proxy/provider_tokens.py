@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -54,18 +54,19 @@ class ProviderTokenKeeper:
         self._clock = clock
         self._renewals: SingleFlight[bool | Exception] = SingleFlight(nursery)
 
-    def of(self, id: str) -> Callable[[], Awaitable[str]]:
-        """Return the function that gives a handler the provider's token of a login."""
+    async def token_of(self, id: str) -> str:
+        """Return the provider's token of a login.
 
-        async def provider_token() -> str:
-            try:
-                grant, version = await self._grants.get(id)
-                grant, _ = await self.fresh(grant, version)
-            except Lost:
-                raise AuthorizationError(_ENDED) from None
-            return grant.tokens.access
-
-        return provider_token
+        Raises:
+            AuthorizationError: The login has ended, or the provider cannot be reached.
+            StoreError: The store cannot be used.
+        """
+        try:
+            grant, version = await self._grants.get(id)
+            grant, _ = await self.fresh(grant, version)
+        except Lost:
+            raise AuthorizationError(_ENDED) from None
+        return grant.tokens.access
 
     async def fresh(self, grant: Grant, version: int) -> tuple[Grant, int]:
         """Return a login, and its version, whose token is good for a while.

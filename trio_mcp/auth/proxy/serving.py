@@ -619,6 +619,15 @@ class ProxyServer:
 
     # -- verifying ------------------------------------------------------------------------
 
+    async def provider_token(self, login: str) -> str:
+        """Return the provider's token of a login.
+
+        Raises:
+            AuthorizationError: The login has ended, or the provider cannot be reached.
+            StoreError: The store cannot be used.
+        """
+        return await self._keeper.token_of(login)
+
     async def verify(self, token: str) -> tuple[Authorization, float]:
         """Return what an access token allows, and for how many seconds that may be remembered.
 
@@ -642,7 +651,7 @@ class ProxyServer:
             issuer=self._how.issuer,
             expires_at=claims["exp"],
             claims=_claims_of(grant),
-            provider_token=self._keeper.of(grant.id),
+            login=grant.id,
         )
         return authorization, _CHECKED_FOR
 
@@ -723,4 +732,5 @@ async def serving_logins(
         seal = Seal(how.secrets, "clients")
         clients = Clients(seal, fetcher, how.issuer, how.redirect_hosts, nursery)
         server = ProxyServer(how, store, title, scopes, upstream, clients, nursery)
-        yield OpenedAuth(server.pages(), server.verify)
+        tokens = {how.issuer: server.provider_token}
+        yield OpenedAuth(server.pages(), server.verify, tokens)

@@ -135,6 +135,8 @@ class OpenedAuth:
     pages: Mapping[str, Page] = field(factory=dict)
     verify: VerifyFor | None = None
     """`None` where the options say how."""
+    provider_tokens: Mapping[str, Callable[[str], Awaitable[str]]] = field(factory=dict)
+    """By issuer, what returns the provider's token of a login."""
 
 
 @public_in("trio_mcp.auth")

@@ -14,7 +14,7 @@ from trio_mcp.extensions.tasks.options import OnRestart, TaskOptions
 from trio_mcp.extensions.tasks.record import Kept
 
 _OF_ONE_ROUND: Final = ("inputResponses", "requestState")
-_OF_A_TOKEN: Final = ("subject", "client_id", "issuer", "expires_at", "key_thumbprint")
+_OF_A_TOKEN: Final = ("subject", "client_id", "issuer", "expires_at", "key_thumbprint", "login")
 
 
 @frozen(kw_only=True)

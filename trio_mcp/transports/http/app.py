@@ -46,7 +46,7 @@ from trio_mcp.wire.methods import LIST_TOOLS
 
 if TYPE_CHECKING:  # few servers have one
     from trio_mcp.auth.proxy.web import Page as WebPage
-    from trio_mcp.auth.server.resource import ResourceServer, VerifyFor
+    from trio_mcp.auth.server.resource import OpenedAuth, ResourceServer
     from trio_mcp.store.protocol import StoreLike
     from trio_mcp.transports.http.card import ServerCard
     from trio_mcp.transports.http.explorer import ExplorerPage
@@ -131,8 +131,12 @@ class HttpApp:
         # The store is opened first, so that it is there as long as anything that runs here.
         async with self._opened_sharing() as sharing, AsyncExitStack() as stack:
             async with sharing.opening():
+                # Before tasks go on that were begun by people who have logged in.
+                auth = await stack.enter_async_context(self._opened_auth(sharing))
                 way = serving(self.registry, self._limits, on_stuck)
                 here = await stack.enter_async_context(way)
+                if auth is not None:
+                    here.opened.provider_tokens.update(auth.provider_tokens)
             metrics, policy = self.metrics, self._policy
             watch = metrics.observe_call, metrics.refused
             server = self._server = Server(self.registry, self._limits, here.opened, *watch)
@@ -156,10 +160,8 @@ class HttpApp:
             here.nursery.start_soon(mcp.watch)
             await here.nursery.start(sessions.run)
             try:
-                async with (
-                    self._opened_auth(sharing) as verify,
-                    self._guard.running(self._catalogue.scopes, sharing, verify),
-                ):
+                verify = None if auth is None else auth.verify
+                async with self._guard.running(self._catalogue.scopes, sharing, verify):
                     yield here
             finally:
                 self.stop()
@@ -168,7 +170,7 @@ class HttpApp:
                 self._logins = {}
 
     @asynccontextmanager
-    async def _opened_auth(self, sharing: Sharing) -> AsyncIterator[VerifyFor | None]:
+    async def _opened_auth(self, sharing: Sharing) -> AsyncIterator[OpenedAuth | None]:
         """Open what protects the server, for the length of the block: its pages, its store."""
         if self._policy.auth is None:
             yield None
@@ -176,7 +178,7 @@ class HttpApp:
         title = self.registry.info.title or self.registry.name
         async with self._policy.auth.opened(sharing.store, title, self._all_scopes) as opened:
             self._logins = opened.pages
-            yield opened.verify
+            yield opened
 
     def _all_scopes(self) -> frozenset[str]:
         """Return the scopes that any request, or anything in the registry, needs."""
