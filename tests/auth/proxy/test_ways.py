@@ -26,6 +26,7 @@ from tests.extensions.tasks.support import DECLARED
 from tests.support.client import modern_meta
 from tests.transports.http.support import Host, ModernClient
 from trio_mcp import Context, Registry
+from trio_mcp import http_app as trio_http_app
 from trio_mcp.aio import Registry as AioRegistry
 from trio_mcp.aio import http_app
 from trio_mcp.auth import Fetching, oidc
@@ -89,6 +90,31 @@ async def test_a_task_gets_the_provider_s_token_after_its_request(restarts, auto
         after = await second.enter_async_context(world(provider, registry=registry, store=store))
         result = await result_of(after.host, client, id)
         assert result["content"][0]["text"].startswith("provider-")
+
+
+async def test_an_app_that_is_mounted_below_a_path_serves_all_of_its_page_paths():
+    provider = Provider()
+    fetching = Fetching(client_factory=provider.client)
+    given = {"client_id": "mcp-server", "client_secret": CLIENT_SECRET, "fetching": fetching}
+    auth = oidc(PROVIDER, resource=f"{SERVER}/api/mcp", **given)
+    app = trio_http_app(Registry("Mounted"), auth=auth)
+
+    async def outer(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"].startswith("/api/"):
+            await app({**scope, "root_path": "/api"}, receive, send)
+        else:
+            assert scope["path"] in auth.page_paths
+            await app(scope, receive, send)
+
+    transport = httpx2.ASGITransport(outer)
+    async with app.running(), httpx2.AsyncClient(transport=transport, base_url=SERVER) as http:
+        assert (await http.get("/api/mcp")).status_code == 401
+        about = (await http.get("/.well-known/oauth-authorization-server/api/mcp")).json()
+        urls = [url for name, url in about.items() if name.endswith(("_endpoint", "_uri"))]
+        paths = {urlsplit(url).path for url in [*urls, auth.callback_url]} | {"/consent"}
+        assert paths <= auth.page_paths
+        for path in auth.page_paths:
+            assert (await http.get(path)).status_code != 404
 
 
 def test_people_log_in_to_a_server_on_asyncio():
