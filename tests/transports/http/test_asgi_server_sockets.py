@@ -503,7 +503,7 @@ async def test_an_old_client_sees_that_a_response_was_cut_short(why, caplog) -> 
 
 
 async def test_a_refusal_can_be_read_by_a_client_that_sends_on() -> None:
-    async with on_tcp(echo, max_body_bytes=10) as server:
+    async with on_tcp(echo, max_body_bytes=10, linger_timeout=60) as server:
         async with httpx2.AsyncClient(base_url=url_of(server), verify=False) as client:
             for _ in range(5):
                 response = await client.post("/", content=b"x" * 1_000_000)

@@ -403,7 +403,7 @@ async def blocked(flood: Flood) -> None:
 async def test_a_reader_that_stalls() -> None:
     """It stops its own speaker, in bounded memory, until its time is over."""
     flood = Flood()
-    limits, http_limits = Limits(max_outgoing_bytes=100_000), HttpLimits(write_timeout=0.2)
+    limits, http_limits = Limits(max_outgoing_bytes=100_000), HttpLimits(write_timeout=1)
     registry = registry_of(flood.flood)
     async with attacked(registry, limits=limits, http_limits=http_limits) as server:
         async with server.connect() as wire:
@@ -420,7 +420,7 @@ async def test_a_reader_that_stalls() -> None:
 async def test_a_reader_of_a_session_that_stalls() -> None:
     """When its time is over the call goes on, since the client may come back."""
     flood = Flood()
-    http_limits = HttpLimits(write_timeout=0.2)
+    http_limits = HttpLimits(write_timeout=1)
     sessions = SessionOptions(max_events=10)
     async with attacked(
         registry_of(flood.flood), sessions=sessions, http_limits=http_limits
