@@ -10,8 +10,10 @@ import trio
 import trio.testing
 from attrs import frozen
 
+from tests.compose.rough import Message, RoughServer
 from tests.support.tools import echo
 from trio_mcp import Client, Context, Handlers, Registry, ResourceUpdated, ResponseCache, connect
+from trio_mcp.errors import UnknownTool
 from trio_mcp.middleware import McpRequest, RequestNext
 
 ERAS = ["modern", "legacy"]
@@ -325,3 +327,82 @@ async def test_a_flood_of_changes_does_not_go_through_what_is_kept(
     assert len(compared) <= 1100
     cache.forget(ResourceUpdated("x:001/part"))
     assert not is_kept("x:001")
+
+
+# -- tools ------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def listing(**members: Any) -> AsyncIterator[tuple[RoughServer, Client]]:
+    """A server that lists a tool, and says how long the list is good; and a client of it."""
+
+    async def call(wire: Any, request: Message) -> Message:
+        return {"content": [{"type": "text", "text": request["params"]["name"]}]}
+
+    def listed(name: str) -> Message:
+        return {"tools": [{"name": name, "inputSchema": {"type": "object"}}], **members}
+
+    about = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+    answers = {"server/discover": about, "tools/list": listed("old"), "tools/call": call}
+    server = RoughServer("modern", answers)
+    async with trio.open_nursery() as server.nursery:
+        async with server.open() as client:
+            answers["tools/list"] = listed("new")
+            yield server, client
+        server.nursery.cancel_scope.cancel()
+
+
+def asked(server: RoughServer) -> int:
+    return [message.get("method") for message in server.heard].count("tools/list")
+
+
+@pytest.mark.requirement("K7")
+async def test_tools_are_asked_for_again_when_their_time_is_over(autojump_clock) -> None:
+    async with listing(ttlMs=60_000, cacheScope="private") as (server, client):
+        await trio.sleep(59)
+        assert (await client.call_tool("old")).text == "old"
+        assert asked(server) == 1
+        await trio.sleep(2)
+        results: list[str] = []
+
+        async def call() -> None:
+            results.append((await client.call_tool("new")).text)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(call)
+        assert (results, asked(server)) == (5 * ["new"], 2)
+        with pytest.raises(UnknownTool):
+            await client.call_tool("old")
+
+
+async def test_tools_are_asked_for_again_when_they_have_changed(autojump_clock) -> None:
+    async with listing(ttlMs=60_000) as (server, client):
+        await server.wires[0].send(method="notifications/tools/list_changed")
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await client.call_tool("new")).text == "new"
+
+
+async def test_tools_without_a_time_are_asked_for_once(autojump_clock) -> None:
+    async with listing() as (server, client):
+        await server.wires[0].send(method="notifications/tools/list_changed")
+        await trio.sleep(1e6)
+        assert (await client.call_tool("old")).text == "old"
+        assert asked(server) == 1
+
+
+async def test_tools_that_cannot_be_had_again_stay(autojump_clock, caplog) -> None:
+    async with listing(ttlMs=1000) as (server, client):
+        server.answers["tools/list"] = {"code": -32000, "message": "not now"}
+        await trio.sleep(2)
+        assert (await client.call_tool("old")).text == "old"
+        assert "The server's tools are out of date: not now (-32000)" in caplog.text
+
+
+async def test_a_result_that_is_kept_says_what_is_left_of_its_time(autojump_clock) -> None:
+    registry = Registry("r", cache_ttl=10)
+    registry.add_resource("r://one", hello, name="one", cache_ttl=10)
+    async with connect(registry) as client:
+        assert (await client.read_resource("r://one")).ttl == 10
+        await trio.sleep(4)
+        assert (await client.read_resource("r://one")).ttl == 6

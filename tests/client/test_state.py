@@ -33,9 +33,11 @@ async def test_states_are_seen_from_the_very_beginning_and_end_once() -> None:
     connection = connect(registry_of(echo))
     early = connection.states()
     async with connection as client:
+        assert client.is_connected
         late = client.states()
         assert await anext(early) == Connecting()
         assert await anext(early) == Connected()
+    assert not client.is_connected
     assert await all_of(early) == [Disconnected(None)]
     assert await all_of(late) == [Connected(), Disconnected(None)]
     assert await all_of(connection.states()) == [Disconnected(None)]
@@ -116,6 +118,15 @@ async def test_a_connection_that_ends_by_itself_ends_with_an_error(autojump_cloc
         assert connected == Connected()
         assert isinstance(disconnected.error, OutputClosed)
     assert client.state == disconnected  # leaving changes nothing any more
+
+
+async def test_it_is_connected_no_longer_when_the_server_has_gone(autojump_clock) -> None:
+    async with tortured() as (client, torture):
+        assert client.is_connected
+        await torture.stream.aclose()
+        async for _ in client.states():
+            pass
+        assert not client.is_connected
 
 
 async def test_raw_messages_are_seen_as_they_come() -> None:

@@ -456,7 +456,7 @@ async def test_the_reason_of_a_cancellation_goes_along_over_http() -> None:
 
     with trio.fail_after(LIMIT):
         async with trio.open_nursery() as nursery:
-            handle = await nursery.start(serve_http, server)
+            handle = await nursery.start(partial(serve_http, server, port=0))
             remote = Remote(handle.url, era="legacy")
             front.mount(remote)
             async with remote.running(), rough_client(front, "legacy") as client:

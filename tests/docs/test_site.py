@@ -132,7 +132,7 @@ def public(kind: type) -> set[str]:
 def test_plumbing_is_not_reachable_on_a_client() -> None:
     assert public(Client) == {
         *("answer", "call_tool", "capabilities", "complete", "era", "extensions", "get_prompt"),
-        *("instructions", "list_all"),
+        *("instructions", "is_connected", "list_all"),
         *("list_prompts", "list_resource_templates", "list_resources", "messages", "stray_output"),
         *("notify", "ping", "read_resource", "refresh_tools", "request", "revision", "server_info"),
         *("set_log_level", "set_roots", "state", "states", "stderr", "subscribe", "tools"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -86,7 +87,7 @@ async def at(
                 target, theirs = memory_stream_pair()
                 nursery.start_soon(serve_stream, registry, theirs)
             elif over == "http":
-                handle = await nursery.start(serve_http, registry)
+                handle = await nursery.start(partial(serve_http, registry, port=0))
                 target = handle.url
             elif over == "proxy":
                 target = Registry("front")

@@ -39,6 +39,8 @@ class _Kept:
     """The resource that it is of."""
     looked: int
     """The last change that it is known to have survived."""
+    until: float
+    """When its time is over, by Trio's clock."""
 
     def is_changed_by(self, change: Change) -> bool:
         if isinstance(change, ListChanged):
@@ -86,12 +88,13 @@ class ResponseCache:
                 return None
             kept.looked = self.changes
         result: dict[str, Json] = orjson.loads(kept.body)
+        result["ttlMs"] = round((kept.until - trio.current_time()) * 1000)  # what is left of it
         return result
 
     def put(self, key: _Key, body: bytes, until: float, uri: str | None) -> None:
         """Keep a result in place of an older one, unless it takes long to read it again."""
         if not is_heavier(body, _MOST_VALUES):
-            self._kept.put(key, _Kept(body, key[1], uri, self.changes), len(body), until)
+            self._kept.put(key, _Kept(body, key[1], uri, self.changes, until), len(body), until)
 
     def forget(self, change: Change) -> None:
         """Forget what a change has made out of date.

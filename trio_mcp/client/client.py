@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from math import inf
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, overload
 
@@ -22,14 +23,16 @@ from trio_mcp.client.contents import (
 from trio_mcp.client.notifications import ProgressCallback
 from trio_mcp.client.result import CallResult, call_result, convert_result, plain_result
 from trio_mcp.client.session import ClientRequest, ClientSession
-from trio_mcp.client.state import ClientState, Connecting
+from trio_mcp.client.state import ClientState, Connected, Connecting
 from trio_mcp.client.subscription import subscription
 from trio_mcp.client.tools import RemoteTool
 from trio_mcp.errors import (
+    ClientError,
     InvalidResult,
     ProtocolError,
     ResponseTooLarge,
 )
+from trio_mcp.loggers import logger_of
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Kind
 from trio_mcp.threads import offload
@@ -45,6 +48,8 @@ from trio_mcp.wire.payloads import Implementation, LoggingLevel, ResourceDescrip
 from trio_mcp.wire.questions import Root
 from trio_mcp.wire.revisions import Era
 
+logger = logger_of("trio_mcp.client")
+
 T = TypeVar("T")
 
 _MOST_PAGES: Final = 1000
@@ -58,6 +63,7 @@ class Client:
     def __init__(self, session: ClientSession) -> None:
         self._session = session
         self._tools = session.options.tools
+        self._renewing = trio.Lock()
 
     # -- who is there ---------------------------------------------------------------------
 
@@ -102,6 +108,11 @@ class Client:
     def state(self) -> ClientState:
         """The state of the connection: `Connecting`, `Connected` or `Disconnected`."""
         return self._session.options.states.current or Connecting()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the connection is there: the handshake is done, and it has not ended."""
+        return isinstance(self.state, Connected)
 
     def states(self) -> AsyncIterator[ClientState]:
         """Iterate over the states, from the present one to `Disconnected`, which is the last.
@@ -321,7 +332,21 @@ class Client:
         Raises:
             ClientError: As for `request`.
         """
-        await self._session.take_tools(await self.list_all("tools/list", "tools", fresh=fresh))
+        tools, since, changes = self._tools, self._session.now(), self._tools.changes
+        listed, members = await self._list_pages("tools/list", "tools", None, fresh)
+        await self._session.take_tools(listed)
+        ttl = ttl_of(members) / 1000
+        lasts = ttl if tools.changes == changes else 0.0
+        tools.fresh_until = since + lasts if ttl else inf
+
+    async def _renew_tools(self) -> None:
+        """Ask for the tools again, now that their time is over. If that fails, they still do."""
+        async with self._renewing:
+            if self._session.now() >= self._tools.fresh_until:
+                try:
+                    await self.refresh_tools(fresh=False)
+                except (McpError, ClientError) as error:
+                    logger.warning("The server's tools are out of date: %s", error)
 
     @overload
     async def call_tool(
@@ -390,6 +415,8 @@ class Client:
             >>> async def total(client: Client) -> float:
             ...     return await client.call_tool("add", {"a": 1, "b": 2}, returns=float)
         """
+        if self._session.now() >= self._tools.fresh_until:
+            await self._renew_tools()
         tool = self._tools.tool_for(name)
         given = dict(arguments or {})
         if not tool.fits_at_sight(given):

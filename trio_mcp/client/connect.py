@@ -167,9 +167,9 @@ def connect(
         cache: Keeps lists and resources for as long as the server says; by default, one of the
             connection's own.
         extensions: Extensions of the protocol that the client has.
-        middleware: Async functions that run around every request after the handshake, the first one
-            outermost: each gets an `McpRequest` and `call_next`, and returns the members of a
-            result. What a server asks meanwhile is answered inside of `call_next`.
+        middleware: Async functions that run around every request, those of the handshake included,
+            the first one outermost: each gets an `McpRequest` and `call_next`, and returns the
+            members of a result. What a server asks meanwhile is answered inside of `call_next`.
 
     Returns:
         A context manager that yields the `Client`, once the handshake is done and the tools are

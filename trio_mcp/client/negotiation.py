@@ -11,7 +11,7 @@ the probe has failed, with an error or with a status that says that it was not u
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 import trio
@@ -127,8 +127,12 @@ class ClientIdentity:
         }
 
 
+Ask = Callable[[str, dict[str, Json]], Awaitable[Json]]
+"""Sends a request of the handshake, and returns its result."""
+
+
 async def negotiate(
-    transport: ClientTransport, identity: ClientIdentity, era: Era | None = None
+    transport: ClientTransport, ask: Ask, identity: ClientIdentity, era: Era | None = None
 ) -> Negotiated:
     """Agree with a server on a revision, of the given era or either.
 
@@ -138,18 +142,18 @@ async def negotiate(
         ConnectionEnded: The server went away.
     """
     if era == "modern":
-        return await _discover(transport, identity)
+        return await _discover(ask, identity)
     if era == "legacy":
-        return await _initialize(transport, identity)
+        return await _initialize(transport, ask, identity)
     if not transport.always_responds:
-        return await _race(transport, identity)
+        return await _race(transport, ask, identity)
     try:
-        return await _discover(transport, identity)
+        return await _discover(ask, identity)
     except _NotModern:
-        return await _initialize(transport, identity)
+        return await _initialize(transport, ask, identity)
 
 
-async def _race(transport: ClientTransport, identity: ClientIdentity) -> Negotiated:
+async def _race(transport: ClientTransport, ask: Ask, identity: ClientIdentity) -> Negotiated:
     """Run the probe and, a little later, the handshake; the first good answer wins."""
     probe_failed = trio.Event()
     good: list[Negotiated] = []
@@ -157,7 +161,7 @@ async def _race(transport: ClientTransport, identity: ClientIdentity) -> Negotia
 
     async def probe() -> None:
         try:
-            good.insert(0, await _discover(transport, identity))
+            good.insert(0, await _discover(ask, identity))
         except _NotModern:
             probe_failed.set()
             return
@@ -169,7 +173,7 @@ async def _race(transport: ClientTransport, identity: ClientIdentity) -> Negotia
         with trio.move_on_after(PROBE_TIMEOUT):
             await probe_failed.wait()
         try:
-            good.append(await _initialize(transport, identity))
+            good.append(await _initialize(transport, ask, identity))
             await trio.lowlevel.cancel_shielded_checkpoint()  # if both answer at once, modern wins
         except Exception as error:
             errors.append(error)
@@ -189,14 +193,14 @@ class _NotModern(ProtocolError):
     """The server does not support `server/discover`."""
 
 
-async def _discover(transport: ClientTransport, identity: ClientIdentity) -> Negotiated:
+async def _discover(ask: Ask, identity: ClientIdentity) -> Negotiated:
     revision = NEWEST
     try:
-        result = await _ask_to_discover(transport, identity, revision)
+        result = await _ask_to_discover(ask, identity, revision)
     except _Refused as refused:
         revision = _common(refused.offered)
         try:
-            result = await _ask_to_discover(transport, identity, revision)
+            result = await _ask_to_discover(ask, identity, revision)
         except _Refused:
             raise ProtocolError(
                 f"no common protocol version: the server refuses {revision.name}, "
@@ -225,11 +229,9 @@ class _Refused(Exception):
         self.offered = offered
 
 
-async def _ask_to_discover(
-    transport: ClientTransport, identity: ClientIdentity, revision: Revision
-) -> Json:
+async def _ask_to_discover(ask: Ask, identity: ClientIdentity, revision: Revision) -> Json:
     try:
-        return await transport.request("server/discover", {"_meta": identity.meta(revision)})
+        return await ask("server/discover", {"_meta": identity.meta(revision)})
     except McpError as error:
         if error.code == UNSUPPORTED_PROTOCOL_VERSION:
             offered = error.data.get("supported") if isinstance(error.data, dict) else None
@@ -265,7 +267,7 @@ def _common(offered: Json) -> Revision:
     )
 
 
-async def _initialize(transport: ClientTransport, identity: ClientIdentity) -> Negotiated:
+async def _initialize(transport: ClientTransport, ask: Ask, identity: ClientIdentity) -> Negotiated:
     wanted = identity.required_revision or NEWEST_LEGACY
     params = {
         "protocolVersion": wanted.name,
@@ -273,7 +275,7 @@ async def _initialize(transport: ClientTransport, identity: ClientIdentity) -> N
         "clientInfo": to_wire(identity.info, wanted),
     }
     try:
-        result = await transport.request("initialize", params)
+        result = await ask("initialize", params)
     except McpError as error:
         raise ProtocolError(f"the server refuses the handshake: {error}") from None
     match result:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from trio_mcp.client.cache import ConnectionCache
 from trio_mcp.client.changes import Subscriptions
 from trio_mcp.loggers import logger_of
+from trio_mcp.registry.changes import Change
 from trio_mcp.transports.observe import Broadcast
 from trio_mcp.wire.errors import URL_ELICITATION_REQUIRED, McpError
 from trio_mcp.wire.jsonrpc import Json, Notification
@@ -61,7 +62,8 @@ class Notifications:
         self._tokens = itertools.count()
         self._elicitations: Final[dict[str, None]] = {}  # those that may be completed
         self.cache: Final = cache
-        self.subscriptions: Final = Subscriptions(cache.forget)
+        self.on_change: Callable[[Change], object] = lambda change: None
+        self.subscriptions: Final = Subscriptions(self._take_change)
         """Those that are open; see `Client.subscribe`."""
         self.callbacks: Final[dict[str, Callable[[dict[str, Json]], object]]] = {
             "notifications/progress": self._take_progress,
@@ -89,6 +91,10 @@ class Notifications:
             callback(notification.params)
         except Exception:  # a callback's mistake must not end the connection
             logger.exception("The callback for %s failed", notification.method)
+
+    def _take_change(self, change: Change) -> None:
+        self.cache.forget(change)
+        self.on_change(change)
 
     def _take_progress(self, params: dict[str, Json]) -> None:
         token = params.get("progressToken")

@@ -26,7 +26,7 @@ from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import CALL_TOOL, METHODS, Method
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.questions import Root
-from trio_mcp.wire.revisions import META_LOG_LEVEL, Era
+from trio_mcp.wire.revisions import META_LOG_LEVEL, Era, Revision
 
 if TYPE_CHECKING:  # few clients have any
     from trio_mcp.registry.middleware import McpRequest, Middleware
@@ -107,6 +107,7 @@ class ClientSession:
         self.options: Final = options
         self.inbound: Final = options.inbound
         self.notifications: Final = options.inbound.notifications
+        self.notifications.on_change = options.tools.note_change
         self.limits: Final = options.limits
         self.request_timeout: Final = options.request_timeout
         self._middleware = options.middleware
@@ -147,7 +148,7 @@ class ClientSession:
         """
         identity = self.options.identity
         try:
-            self._negotiated = await negotiate(self.transport, identity, era)
+            self._negotiated = await negotiate(self.transport, self._shake_hands, identity, era)
         except ConnectionEnded:
             await self.closed.wait()  # until it is known how the connection ended
             raise self.failure() from None
@@ -158,7 +159,17 @@ class ClientSession:
             ours = identity.extensions_in(revision)
             self.shared_extensions = shared(ours, self._negotiated.capabilities)
         if revision.modern:
-            self._meta = identity.meta(revision, self.shared_extensions)
+            self.assume(revision, self.shared_extensions)
+
+    def assume(self, revision: Revision, shared: Collection[str] | None = None) -> None:
+        """Send requests of a modern revision, with all extensions or those in `shared`."""
+        self._meta = self.options.identity.meta(revision, shared)
+
+    async def _shake_hands(self, method: str, params: Params) -> Json:
+        """Send a request of the handshake."""
+        if self._middleware:
+            return await self._through(method, params, partial(self.transmit, method))
+        return await self.transport.request(method, params)
 
     def close(self, failure: Callable[[], ClientError] | None) -> None:
         """End the session: by itself (then `failure` tells how) or by leaving the block."""
@@ -185,28 +196,35 @@ class ClientSession:
 
     async def _send_through(self, request: ClientRequest) -> dict[str, Json]:
         """Send a request through middleware, each time that it calls the next handler."""
-        from trio_mcp.registry.middleware import McpRequest, chained, check_request  # if any
-
         ids = iter([request.id])
 
+        def proceed(params: Params) -> Awaitable[dict[str, Json]]:
+            return self._send(evolve(request, params=params, id=next(ids, None)))
+
+        return await self._through(request.method, request.params, proceed)
+
+    async def _through(
+        self, method: str, params: Params, send: Callable[[Params], Awaitable[dict[str, Json]]]
+    ) -> dict[str, Json]:
+        """Run middleware around what sends a request."""
+        from trio_mcp.registry.middleware import McpRequest, chained, check_request  # if any
+
         def proceed(given: McpRequest) -> Awaitable[dict[str, Json]]:
-            check_request(given, request.method)
-            return self._send(evolve(request, params=given.params, id=next(ids, None)))
+            check_request(given, method)
+            return send(given.params)
 
         cache = self.notifications.cache
         resource_version: Callable[[], int] = partial(getattr, cache, "changes")
         asked = McpRequest(
-            method=request.method,
-            params=request.params,
+            method=method,
+            params=params,
             describe=self.options.tools.describe,
             resource_version=resource_version,
         )
         result: Any = await chained(self._middleware, proceed)(asked)
         if not isinstance(result, dict):
-            raise TypeError(
-                f"middleware around {request.method} must return a dict, "
-                f"not {type(result).__name__}"
-            )
+            what = type(result).__name__
+            raise TypeError(f"middleware around {method} must return a dict, not {what}")
         return result
 
     async def _send(self, request: ClientRequest) -> dict[str, Json]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from attrs import Factory, define, field
 from trio_mcp.errors import InvalidArguments, ToolDisabled, UnknownTool
 from trio_mcp.loggers import logger_of
 from trio_mcp.public import public
+from trio_mcp.registry.changes import Change, ListChanged
 from trio_mcp.schema import SchemaError, Validator, compile_validator
 from trio_mcp.threads import in_thread, offload
 from trio_mcp.wire.conversion import from_wire
@@ -157,6 +159,10 @@ class ToolTable:
         if len(self._local_names) < len(names):
             raise ValueError("tool_names: a tool of the server has two names")
         self.tools: dict[str, RemoteTool] = {}
+        self.fresh_until = inf
+        """When they are out of date, by Trio's clock: infinity where the server does not say."""
+        self.changes = 0
+        """How often the list has changed, as far as that is known."""
         self._is_listed = False
 
     async def made_of(self, listed: Sequence[Json]) -> dict[str, RemoteTool]:
@@ -203,6 +209,12 @@ class ToolTable:
                 tool.timeout, tool.enabled = known.timeout, known.enabled
         self.tools = found
         self._is_listed = True
+
+    def note_change(self, change: Change) -> None:
+        """Take note that the list may have changed, where the server says how long it is good."""
+        if change == ListChanged("tools"):
+            self.changes += 1
+            self.fresh_until = inf if self.fresh_until == inf else -inf
 
     def _local_name(self, name: str) -> str:
         return self._local_names.get(name, name) if self._rename is None else self._rename(name)

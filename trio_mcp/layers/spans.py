@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from trio_mcp.wire.jsonrpc import Json
 
-_KEYS: Final = ("traceparent", "tracestate", "baggage")
+TRACE_KEYS: Final = ("traceparent", "tracestate", "baggage")
+"""How a trace is named, in `_meta` and in HTTP headers."""
 _GOOD: Final = frozenset({"ok", "input required", "cancelled"})
 
 
@@ -25,12 +26,22 @@ def is_traced() -> bool:
 
 def carrier_of(source: Mapping[Any, Json]) -> dict[str, str]:
     """The trace context that comes with a request, from its `_meta` or its headers."""
-    found = {key: source.get(key) or source.get(key.encode()) for key in _KEYS}
+    found = {key: source.get(key) or source.get(key.encode()) for key in TRACE_KEYS}
     return {
         key: each.decode("latin-1") if isinstance(each, bytes) else each
         for key, each in found.items()
         if isinstance(each, str | bytes)
     }
+
+
+def trace_of(headers: Mapping[Any, Json]) -> dict[str, str]:
+    """The trace of an HTTP request, to be continued at its span, if it has one."""
+    spans: dict[str, str] = {}
+    if is_traced():
+        from opentelemetry import propagate
+
+        propagate.inject(spans)
+    return {**carrier_of(headers), **carrier_of(spans)}
 
 
 @contextmanager

@@ -199,6 +199,8 @@ async def test_a_trace_that_the_caller_began_is_continued(spans) -> None:
     assert {format(each.context.trace_id, "032x") for each in (request, call, failed)} == {TRACE}
     assert format(request.parent.span_id, "016x") == SPAN
     assert format(call.parent.span_id, "016x") == "00f067aa0ba902b7"
+    requests = [each for each in spans.get_finished_spans() if each.name == "POST /mcp"]
+    assert failed.parent.span_id in {each.context.span_id for each in requests}
     assert call.attributes["mcp.outcome"] == "ok"
     assert call.status.is_ok
     assert not failed.status.is_ok

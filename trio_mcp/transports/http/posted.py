@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from trio_mcp.layers.spans import trace_of
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.lines import decoded
 from trio_mcp.transports.http.request import EVENTS, JSON, HttpRequest, Refusal
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
-from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Id, Malformed, Message, error_line
+from trio_mcp.wire.jsonrpc import (
+    UNKNOWN_ID,
+    Batch,
+    Id,
+    Malformed,
+    Message,
+    Request,
+    error_line,
+)
 from trio_mcp.wire.limits import Limits
 
 logger = logger_of("trio_mcp.http")
@@ -31,7 +40,18 @@ async def read_message(http: HttpRequest, limits: Limits) -> tuple[Message, byte
     if isinstance(message, Malformed):
         logger.warning("Malformed message of %d bytes: %s", message.size, message.cause)
         raise bad_message(message.id, message.error)
+    if b"traceparent" in http.headers:
+        _add_trace(message, trace_of(http.headers))
     return message, body
+
+
+def _add_trace(message: Message, trace: dict[str, str]) -> None:
+    """Put the trace of a request's headers into its `_meta`, which goes on to servers behind."""
+    for request in message.messages if isinstance(message, Batch) else (message,):
+        if isinstance(request, Request):
+            meta = request.params.get("_meta", {})
+            if isinstance(meta, dict) and "traceparent" not in meta:
+                request.params["_meta"] = {**meta, **trace}
 
 
 def check_json(http: HttpRequest) -> None:

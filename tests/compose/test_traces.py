@@ -1,0 +1,68 @@
+"""A trace goes on through a proxy, whichever way it came: one call is one trace."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+
+from trio_mcp import Context, HttpOptions, Registry, Remote, connect, serve_http
+
+pytestmark = pytest.mark.requirement("R1")
+LIMIT = 60
+TRACE = {
+    "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    "tracestate": "vendor=1",
+    "baggage": "user=ada",
+}
+
+
+def traced(seen: list[Any]) -> Registry:
+    """A server that notes the `_meta` of calls."""
+    registry = Registry("behind")
+
+    @registry.tool
+    async def look(context: Context) -> None:
+        """Note what came."""
+        seen.append(context.meta or {})
+
+    return registry
+
+
+async def through(seen: list[Any], up: Any, down: Any, headers: dict[str, str], **call: Any) -> Any:
+    """Call through a proxy over HTTP, and return what reached the server behind."""
+    front = Registry("front")
+    front.mount(Remote(traced(seen), era=up))
+    with trio.fail_after(LIMIT):
+        async with trio.open_nursery() as nursery:
+            handle = await nursery.start(partial(serve_http, front, port=0))
+            async with connect(handle.url, era=down, http=HttpOptions(headers=headers)) as client:
+                await client.call_tool("look", **call)
+            nursery.cancel_scope.cancel()
+    return seen[-1]
+
+
+@pytest.mark.parametrize("up", ["modern", "legacy"])
+@pytest.mark.parametrize("down", ["modern", "legacy"])
+async def test_headers_do_not_end_at_a_proxy(up: Any, down: Any) -> None:
+    meta = await through([], up, down, TRACE)
+    assert trace_in(meta) == trace_in(TRACE)
+
+
+def trace_in(carrier: dict[str, str]) -> list[str]:
+    """Name the trace, and what travels with it. The span may be the proxy's own."""
+    return [carrier["traceparent"].split("-")[1], carrier["tracestate"], carrier["baggage"]]
+
+
+async def test_the_request_itself_counts_more_than_its_headers() -> None:
+    own = {"traceparent": "00-" + 32 * "c" + "-" + 16 * "d" + "-00"}
+    meta = await through([], "modern", "modern", TRACE, meta=own)
+    assert meta["traceparent"] == own["traceparent"]
+    assert "baggage" not in meta
+
+
+async def test_without_a_trace_there_is_none() -> None:
+    meta = await through([], "modern", "modern", {"baggage": "user=ada"})
+    assert not TRACE.keys() & meta.keys()
