@@ -19,7 +19,7 @@ PROGRAM = """
 import asyncio, logging, sys, trio
 from contextlib import asynccontextmanager
 from functools import partial
-import trio_mcp, trio_mcp.aio
+import trio_mcp, trio_mcp.aio, trio_mcp.server.signals
 from trio_mcp import Limits, connect
 from trio_mcp.transports.process import ProcessOptions
 
@@ -62,7 +62,9 @@ async def wait() -> None:
         say("cleaned up")
 
 logging.basicConfig(level=logging.INFO, format="%(message)s")
-limits = Limits(shutdown_grace=1000, cancel_timeout=0.1, lifespan_timeout=0.5)
+seconds = 0.1 if opens == "ignoring" else 100
+limits = Limits(shutdown_grace=1000, cancel_timeout=seconds, lifespan_timeout=seconds)
+trio_mcp.server.signals._MOMENT = 100  # however slow this machine is
 if how == "stdio":
     trio.run(partial(trio_mcp.serve, registry, limits=limits))
 elif how == "asyncio":
