@@ -120,6 +120,37 @@ async def test_what_ignores_its_cancellation_does_not_keep_the_process(
         assert b"ignores its cancellation; it is left to itself" in server.stderr
 
 
+# -- starting -----------------------------------------------------------------------------------
+
+STARTING = """
+import asyncio, sys, uvicorn
+from contextlib import asynccontextmanager
+from trio_mcp.aio import Registry, http_app
+
+@asynccontextmanager
+async def lifespan(registry):
+    print("opening", file=sys.stderr, flush=True)
+    try:
+        await asyncio.sleep(3600)
+        yield
+    finally:
+        print("closed", file=sys.stderr, flush=True)
+
+uvicorn.run(http_app(Registry("slow", lifespan=lifespan)), port=0)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.requirement("B9", "L1")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_an_app_that_starts(number: int) -> None:
+    async with running([sys.executable, "-c", STARTING]) as server:
+        await server.said(b"opening")
+        server.signal(number)
+        assert await server.exit() in (-number, 3)  # as uvicorn has it
+    assert b"closed\n" in server.stderr
+
+
 # -- two event loops --------------------------------------------------------------------------
 
 

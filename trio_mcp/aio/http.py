@@ -48,6 +48,7 @@ class HttpApp:
         self._app = app
         self._limits = limits
         self._portal: Running | None = None
+        self._starting: Running | None = None
         self._opening: asyncio.Future[None] | None = None
         self._handlers: dict[int, tuple[Any, Any]] = {}
 
@@ -74,9 +75,16 @@ class HttpApp:
         """Start to run, and chain the signals that stop it in time."""
         await self._check_free()
         portal: Running = Portal(partial(self._app.serving, _let_go), lambda nothing: None)
-        await portal.open()
-        self._portal = portal
+        self._starting = portal
         self._chain_signals()
+        try:
+            await portal.open()
+        except BaseException:
+            self._leave_signals()
+            raise
+        finally:
+            self._starting = None
+        self._portal = portal
         return portal
 
     async def close(self, portal: Running) -> None:
@@ -143,8 +151,12 @@ class HttpApp:
     def stop(self) -> None:
         """End subscriptions and streams now, and calls after `Limits.shutdown_grace` seconds.
 
-        SIGINT and SIGTERM do this where the server handles them. May be called from any thread.
+        An app that still starts gives that up. SIGINT and SIGTERM do this where the server handles
+        them. May be called from any thread.
         """
+        portal = self._starting
+        if portal is not None:
+            portal.give_up()
         portal = self._portal
         if portal is not None:
             portal.run.post(partial(portal.start_soon, partial(self._drain, portal)))

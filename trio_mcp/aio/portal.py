@@ -145,6 +145,13 @@ class Portal(AbstractAsyncContextManager[F, None], Generic[T, F]):
         """
         return await self.wait_for(self.begin(function))
 
+    def give_up(self) -> None:
+        """Have `open` fail, if it has not succeeded yet. May be called in any thread."""
+        if self._run is None:  # nothing of it runs
+            self._scope.cancel()
+        else:
+            self._run.post(self._scope.cancel)
+
     def begin(self, function: Callable[[], Awaitable[R]]) -> Call[R]:
         self.run.check()
         return Call(self.run, function, _closed)
