@@ -127,7 +127,7 @@ BLOCK = "a content block of type text or image or audio or resource_link or reso
             "a number",
         ),
         ({"content": [{"type": "video"}]}, "content[0]", BLOCK, "'video'"),
-        ({"content": ["text"]}, "content[0]", BLOCK, "'text'"),
+        ({"content": ["text"]}, "content[0]", BLOCK, "a string"),
         ({"content": [], "_meta": 5}, "_meta", "an object", "a number"),
         (
             {"content": [{**TEXT, "annotations": {"audience": ["robot"]}}]},

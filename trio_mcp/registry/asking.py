@@ -23,12 +23,17 @@ from trio_mcp.wire.errors import (
     McpError,
     ToolError,
 )
-from trio_mcp.wire.jsonrpc import Json, json_type
+from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.payloads import BLOCK_SINCE
 from trio_mcp.wire.questions import (
+    CreateMessageParams,
     CreateMessageResult,
+    ElicitAnswer,
+    ElicitParams,
+    ListRootsResult,
     Root,
     SamplingMessage,
+    ToolChoice,
     ToolResultContent,
     ToolUseContent,
 )
@@ -37,7 +42,6 @@ from trio_mcp.wire.revisions import ALL, Revision
 T = TypeVar("T")
 
 Action = Literal["accept", "decline", "cancel"]
-_ACTIONS: Final = ("accept", "decline", "cancel")
 _REFUSED: Final = {
     "decline": "The user declined to answer.",
     "cancel": "The user dismissed the question.",
@@ -81,14 +85,13 @@ async def elicit(
 
     _require(conversation, "elicitation", "form")
     form = form_of(kind, conversation.revision)
-    params: dict[str, Json] = {"message": message, "requestedSchema": form.schema}
-    if conversation.revision.url_elicitation:
-        params["mode"] = "form"
-    action, content = _answer(await conversation.send_request(methods.ELICIT.name, params, key))
-    if action != "accept":
-        return ElicitResult(action)
+    mode = "form" if conversation.revision.url_elicitation else None
+    params = ElicitParams(message=message, mode=mode, requested_schema=form.schema)
+    answer = await _ask(conversation, methods.ELICIT, params, ElicitAnswer, key)
+    if answer.action != "accept":
+        return ElicitResult(answer.action)
     try:
-        return ElicitResult(action, await offload(form.parse, content))
+        return ElicitResult(answer.action, await offload(form.parse, answer.content))
     except ArgumentError as error:
         raise _bad_answer(methods.ELICIT, str(error)) from None
 
@@ -100,11 +103,10 @@ async def elicit_url(
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise ValueError("the URL of a page for the user must begin with https:// or http://")
     _require(conversation, "elicitation", "url")
-    params: dict[str, Json] = {"mode": "url", "message": message, "url": url}
-    if conversation.revision.elicitation_ids:
-        params["elicitationId"] = id or str(uuid.uuid4())
-    action, _ = _answer(await conversation.send_request(methods.ELICIT.name, params, key))
-    return ElicitResult(action)
+    named = (id or str(uuid.uuid4())) if conversation.revision.elicitation_ids else None
+    params = ElicitParams(message=message, mode="url", url=url, elicitation_id=named)
+    answer = await _ask(conversation, methods.ELICIT, params, ElicitAnswer, key)
+    return ElicitResult(answer.action)
 
 
 async def sample(
@@ -117,32 +119,22 @@ async def sample(
     _require(conversation, "sampling")
     given = [messages] if isinstance(messages, str) else messages
     said = [SamplingMessage("user", one) if isinstance(one, str) else one for one in given]
-    params: dict[str, Json] = {
-        "messages": [
-            to_wire(part, conversation.revision)
-            for message in said
-            for part in _as_revision_has_it(message, conversation.revision)
-        ],
-        "maxTokens": max_tokens,
-    }
-    if options["tools"]:
+    tools, choice, stops = options["tools"], options["tool_choice"], options["stop_sequences"]
+    if tools:
         _require(conversation, "sampling", "tools")
-        params["tools"] = [to_wire(tool, conversation.revision) for tool in options["tools"]]
-        if options["tool_choice"] is not None:
-            params["toolChoice"] = {"mode": options["tool_choice"]}
-    if options["model_preferences"] is not None:
-        params["modelPreferences"] = to_wire(options["model_preferences"], conversation.revision)
-    plain = {
-        "systemPrompt": options["system_prompt"],
-        "temperature": options["temperature"],
-        "stopSequences": options["stop_sequences"] and list(options["stop_sequences"]),
-    }
-    params |= {name: each for name, each in plain.items() if each is not None}
-    result = await conversation.send_request(methods.SAMPLE.name, params, key)
-    try:
-        return await offload(partial(from_wire, payload_type=CreateMessageResult), result)
-    except ValueError as error:
-        raise _bad_answer(methods.SAMPLE, str(error)) from None
+    params = CreateMessageParams(
+        messages=[
+            part for each in said for part in _as_revision_has_it(each, conversation.revision)
+        ],
+        max_tokens=max_tokens,
+        system_prompt=options["system_prompt"],
+        temperature=options["temperature"],
+        stop_sequences=None if stops is None else list(stops),
+        model_preferences=options["model_preferences"],
+        tools=list(tools) if tools else None,
+        tool_choice=ToolChoice(mode=choice) if tools and choice is not None else None,
+    )
+    return await _ask(conversation, methods.SAMPLE, params, CreateMessageResult, key)
 
 
 def _as_revision_has_it(message: SamplingMessage, revision: Revision) -> list[SamplingMessage]:
@@ -166,18 +158,19 @@ def _as_revision_has_it(message: SamplingMessage, revision: Revision) -> list[Sa
 
 async def roots(conversation: Conversation, key: str | None) -> list[Root]:
     _require(conversation, "roots")
-    result = await conversation.send_request(methods.LIST_ROOTS.name, {}, key)
+    answer = await _ask(conversation, methods.LIST_ROOTS, None, ListRootsResult, key)
+    return answer.roots
+
+
+async def _ask(
+    conversation: Conversation, method: methods.Method, params: Any, kind: type[T], key: str | None
+) -> T:
+    wire = {} if params is None else to_wire(params, conversation.revision)
+    result = await conversation.send_request(method.name, wire, key)
     try:
-        match result:
-            case {"roots": list(found)}:
-                return await offload(_roots, found)
+        return await offload(partial(from_wire, payload_type=kind), result)
     except ValueError as error:
-        raise _bad_answer(methods.LIST_ROOTS, str(error)) from None
-    raise _bad_answer(methods.LIST_ROOTS, "it has no list of roots")
-
-
-def _roots(found: list[Json]) -> list[Root]:
-    return [from_wire(root, Root) for root in found]
+        raise _bad_answer(method, str(error)) from None
 
 
 async def ask(
@@ -223,14 +216,6 @@ def _needed_for(method: str, params: Mapping[str, Json]) -> tuple[str, ...]:
         case methods.LIST_ROOTS.name:
             return ("roots",)
     raise McpError(INVALID_REQUEST, f"No client can be asked {method:.100}")
-
-
-def _answer(result: Json) -> tuple[Action, Json]:
-    action: Any = result.get("action") if isinstance(result, dict) else None
-    if action not in _ACTIONS:
-        what = json_type(result) if not isinstance(result, dict) else f"action {action!r:.40}"
-        raise _bad_answer(methods.ELICIT, f"an action was expected, not {what}")
-    return action, result.get("content", {})
 
 
 def _bad_answer(method: methods.Method, why: str) -> McpError:

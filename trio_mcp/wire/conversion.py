@@ -95,10 +95,10 @@ def _misfit(error: Any) -> Misfit:
 
 
 class _Unfit(TypeError):
-    def __init__(self, expected: str, wire: Json) -> None:
+    def __init__(self, expected: str, wire: Json, *, is_choice: bool = False) -> None:
         super().__init__(expected)
         self.expected = expected
-        self.got = f"{wire!r:.40}" if isinstance(wire, str) else json_type(wire)
+        self.got = f"{wire!r:.40}" if is_choice and isinstance(wire, str) else json_type(wire)
 
 
 def wire_name(attribute: attrs.Attribute[Any]) -> str:
@@ -155,7 +155,8 @@ def _converter(revision: Revision) -> Converter:
     def structure_block(kinds: dict[str, type], wire: Json, _: Any) -> Any:
         kind = wire.get("type") if isinstance(wire, dict) else None
         if not isinstance(kind, str) or kind not in kinds:
-            raise _Unfit(f"a content block of type {' or '.join(kinds)}", kind or wire)
+            what = f"a content block of type {' or '.join(kinds)}"
+            raise _Unfit(what, wire if kind is None else kind, is_choice=kind is not None)
         return converter.structure(wire, kinds[kind])
 
     def structure_blocks(kinds: dict[str, type], wire: Json, kind: Any) -> Any:
@@ -228,7 +229,7 @@ def _only(accepted: tuple[type, ...], expected: str, wire: Json, _: Any) -> Json
 def _one_of(wire: Json, kind: Any) -> Json:
     if wire.__class__ is str and wire in get_args(kind):
         return wire
-    raise _Unfit(" or ".join(map(repr, get_args(kind))), wire)
+    raise _Unfit(" or ".join(map(repr, get_args(kind))), wire, is_choice=True)
 
 
 def _list_of(structure: Any, item_kind: Any, wire: Json, kind: Any) -> list[Any]:

@@ -1,11 +1,20 @@
 """Payloads of resources, prompts and completions."""
 
+from typing import Literal
+
 from attrs import field, frozen
 
 from trio_mcp.public import public
 from trio_mcp.wire.fields import meta_field, optional, since
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.payloads import Annotations, ContentBlock, Icon, Role, as_block
+from trio_mcp.wire.payloads import (
+    Annotations,
+    ContentBlock,
+    Icon,
+    ResourceContents,
+    Role,
+    as_block,
+)
 from trio_mcp.wire.revisions import FIRST
 
 _2025_06, _2025_11 = "2025-06-18", "2025-11-25"
@@ -88,3 +97,64 @@ class Completion:
     values: list[str]
     total: int | None = optional()
     has_more: bool | None = optional()
+
+
+# -- what is asked for, and what is answered ----------------------------------------------------
+
+
+@frozen
+class ResourceParams:
+    """Parameters of requests about one resource."""
+
+    uri: str
+
+
+@frozen
+class ReadResourceResult:
+    """What a server answers to `resources/read`."""
+
+    contents: list[ResourceContents]
+    ttl_ms: Json = since("2026-07-28")
+    cache_scope: Json = since("2026-07-28")
+    meta: Json = meta_field(FIRST)
+
+
+@frozen
+class GetPromptParams:
+    """Parameters of `prompts/get`."""
+
+    name: str
+    arguments: Json = None
+
+
+@frozen
+class CompletionRef:
+    """What has the argument that is completed."""
+
+    type: Literal["ref/prompt", "ref/resource"]
+    name: str | None = None
+    uri: str | None = None
+
+
+@frozen
+class CompletionArgument:
+    """An argument, and what has been typed of it."""
+
+    name: str
+    value: str
+
+
+@frozen
+class CompleteParams:
+    """Parameters of `completion/complete`."""
+
+    ref: CompletionRef
+    argument: CompletionArgument
+    context: Json = None
+
+
+@frozen
+class CompleteResult:
+    """What a server answers to `completion/complete`."""
+
+    completion: Completion

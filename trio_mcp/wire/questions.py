@@ -1,4 +1,4 @@
-"""Payloads of what a server asks of its client: roots, and sampling."""
+"""Payloads of what a server asks of its client: roots, sampling, and what users are asked."""
 
 from typing import Final, Literal
 
@@ -13,6 +13,7 @@ from trio_mcp.wire.payloads import (
     ImageContent,
     Role,
     TextContent,
+    ToolDescription,
     as_block,
 )
 from trio_mcp.wire.revisions import FIRST
@@ -118,3 +119,53 @@ class CreateMessageResult:
         """The text of all text blocks, line by line."""
         blocks = self.content if isinstance(self.content, list) else [self.content]
         return "\n".join(block.text for block in blocks if isinstance(block, TextContent))
+
+
+# -- the questions, and their answers -----------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class ElicitParams:
+    """Parameters of `elicitation/create`."""
+
+    message: str
+    mode: str | None = None
+    requested_schema: dict[str, Json] | None = None
+    url: str | None = None
+    elicitation_id: str | None = None
+
+
+@frozen
+class ElicitAnswer:
+    """What a client answers to `elicitation/create`."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: Json = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class ToolChoice:
+    """Whether a model uses the tools that it may use."""
+
+    mode: str
+
+
+@frozen(kw_only=True)
+class CreateMessageParams:
+    """Parameters of `sampling/createMessage`."""
+
+    messages: list[SamplingMessage]
+    max_tokens: int
+    system_prompt: str | None = None
+    temperature: float | None = None
+    stop_sequences: list[str] | None = None
+    model_preferences: ModelPreferences | None = None
+    tools: list[ToolDescription] | None = None
+    tool_choice: ToolChoice | None = None
+
+
+@frozen
+class ListRootsResult:
+    """What a client answers to `roots/list`."""
+
+    roots: list[Root]
