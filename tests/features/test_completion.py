@@ -319,38 +319,40 @@ async def test_a_resource_is_no_prompt():
 
 PROMPT = {"type": "ref/prompt", "name": "review"}
 ARGUMENT = {"name": "language", "value": ""}
+REF_TYPES = "'ref/prompt' or 'ref/resource'"
 
 
 @pytest.mark.requirement("A12")
 @some_revisions
 @pytest.mark.parametrize(
-    "params",
+    ("params", "path", "expected"),
     [
-        {},
-        {"ref": PROMPT},
-        {"argument": ARGUMENT},
-        {"ref": "review", "argument": ARGUMENT},
-        {"ref": {}, "argument": ARGUMENT},
-        {"ref": {"type": "ref/prompt"}, "argument": ARGUMENT},
-        {"ref": {"type": "ref/prompt", "name": 3}, "argument": ARGUMENT},
-        {"ref": {"type": "ref/prompt", "uri": "review"}, "argument": ARGUMENT},
-        {"ref": {"type": "ref/resource", "name": USERS}, "argument": ARGUMENT},
-        {"ref": {"type": "ref/tool", "name": "review"}, "argument": ARGUMENT},
-        {"ref": {"name": "review"}, "argument": ARGUMENT},
-        {"ref": PROMPT, "argument": "language"},
-        {"ref": PROMPT, "argument": {"name": "language"}},
-        {"ref": PROMPT, "argument": {"value": ""}},
-        {"ref": PROMPT, "argument": {"name": "language", "value": 3}},
-        {"ref": PROMPT, "argument": {"name": "language", "value": None}},
-        {"ref": PROMPT, "argument": {"name": ["language"], "value": ""}},
+        ({}, "ref", "an object"),
+        ({"ref": PROMPT}, "argument", "an object"),
+        ({"argument": ARGUMENT}, "ref", "an object"),
+        ({"ref": "review", "argument": ARGUMENT}, "ref", "an object"),
+        ({"ref": {}, "argument": ARGUMENT}, "ref.type", REF_TYPES),
+        ({"ref": {"type": "ref/prompt"}, "argument": ARGUMENT}, "ref.name", "a string"),
+        ({"ref": {**PROMPT, "name": 3}, "argument": ARGUMENT}, "ref.name", "a string"),
+        ({"ref": {**PROMPT, "name": None}, "argument": ARGUMENT}, "ref.name", "a string"),
+        ({"ref": {**PROMPT, "type": "ref/resource"}, "argument": ARGUMENT}, "ref.uri", "a string"),
+        ({"ref": {**PROMPT, "type": "ref/tool"}, "argument": ARGUMENT}, "ref.type", REF_TYPES),
+        ({"ref": {"name": "review"}, "argument": ARGUMENT}, "ref.type", REF_TYPES),
+        ({"ref": PROMPT, "argument": "language"}, "argument", "an object"),
+        ({"ref": PROMPT, "argument": {"name": "language"}}, "argument.value", "a string"),
+        ({"ref": PROMPT, "argument": {"value": ""}}, "argument.name", "a string"),
+        ({"ref": PROMPT, "argument": {**ARGUMENT, "value": 3}}, "argument.value", "a string"),
+        ({"ref": PROMPT, "argument": {**ARGUMENT, "value": None}}, "argument.value", "a string"),
+        ({"ref": PROMPT, "argument": {**ARGUMENT, "name": ["x"]}}, "argument.name", "a string"),
     ],
 )
-async def test_bad_params_are_explained(revision, params):
+async def test_bad_params_are_explained(revision, params, path, expected):
     async with serving(reviews(["x"]), revision=revision) as (client, _):
-        code, message = error_of(await client.request("completion/complete", params))
+        answer = await client.request("completion/complete", params)
+        code, message = error_of(answer)
         assert code == -32602
-        assert '"ref"' in message
-        assert '"argument"' in message
+        assert message.startswith(f'Invalid params: "{path}" must be {expected}, ')
+        assert own_data(answer)["parameter"] == path
 
 
 @some_revisions

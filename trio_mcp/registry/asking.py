@@ -124,7 +124,7 @@ async def sample(
         _require(conversation, "sampling", "tools")
     params = CreateMessageParams(
         messages=[
-            part for each in said for part in _as_revision_has_it(each, conversation.revision)
+            part for message in said for part in _as_revision_has_it(message, conversation.revision)
         ],
         max_tokens=max_tokens,
         system_prompt=options["system_prompt"],

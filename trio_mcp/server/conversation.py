@@ -17,8 +17,10 @@ from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.outbound import notification_line
 from trio_mcp.server.request import RequestContext
 from trio_mcp.wire.bucket import TokenBucket
+from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Json, is_id
+from trio_mcp.wire.messages import LogParams, ProgressParams
 from trio_mcp.wire.methods import has_question
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.revisions import Era, Revision
@@ -90,17 +92,13 @@ class RequestConversation:
         await trio.lowlevel.checkpoint()
         if not _is_finite(progress) or not _is_finite(total or 0):
             raise ValueError("progress and total must be finite numbers")
-        token = self._meta.get("progressToken")
+        token: Any = self._meta.get("progressToken")
         channel = self._channel
         if channel is None or not is_id(token) or progress <= self._last_progress:
             return
         self._last_progress = progress
-        params: dict[str, Json] = {"progressToken": token, "progress": progress}
-        if total is not None:
-            params["total"] = total
-        if message is not None and self.revision.progress_messages:
-            params["message"] = message
-        line = notification_line("notifications/progress", params)
+        params = ProgressParams(token, progress, total=total, message=message)
+        line = notification_line("notifications/progress", to_wire(params, self.revision))
         if self._progress_bucket is None:
             rate = self._limits.progress_rate
             self._progress_bucket = TokenBucket(rate, max(_PROGRESS_BURST, rate))
@@ -255,13 +253,11 @@ def _is_finite(number: float) -> bool:
         return False
 
 
-def log_line(level: str, data: Json, source: str | None) -> bytes:
+def log_line(level: LoggingLevel, data: Json, source: str | None) -> bytes:
     """Write a log message as a line.
 
     Raises:
         TypeError: The data is not JSON.
     """
-    params: dict[str, Json] = {"level": level, "data": data}
-    if source is not None:
-        params["logger"] = source
-    return notification_line("notifications/message", params)
+    params = LogParams(level, data, logger=source)
+    return notification_line("notifications/message", to_wire(params))

@@ -19,12 +19,25 @@ from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller, fits, log_level
 from trio_mcp.server.handlercall import HandlerCall
 from trio_mcp.server.lists import caching_hints, without_hints
-from trio_mcp.server.request import RequestContext, check_subscriptions, invalid, size_of
+from trio_mcp.server.request import (
+    RequestContext,
+    check_subscriptions,
+    invalid,
+    misfit,
+    params_of,
+    size_of,
+)
 from trio_mcp.server.scopes import find_resource, hides, names_seen, view_of
 from trio_mcp.server.subscriptions import Listen, Subscribe, read_filter, tells_of
-from trio_mcp.wire.conversion import to_wire
+from trio_mcp.wire.conversion import Misfit, to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
-from trio_mcp.wire.jsonrpc import Json, json_type
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.messages import (
+    DiscoverResult,
+    InitializeParams,
+    InitializeResult,
+    SetLevelParams,
+)
 from trio_mcp.wire.methods import BY_REVISION, CAPABILITIES, modern_only
 from trio_mcp.wire.revisions import (
     LEGACY,
@@ -77,44 +90,35 @@ def _data_of(catalogue: Catalogue, request: _Named) -> dict[str, Json]:
 
 def initialize(context: RequestContext) -> dict[str, Json]:
     """Agree on a legacy revision (2025-11-25, "Lifecycle")."""
-    params = context.params
-    # A handshake without a version is a poor one, but it is one.
-    wanted = _param(params, "protocolVersion") if "protocolVersion" in params else ""
-    revision = LEGACY.get(wanted, NEWEST_LEGACY)
-    capabilities = params.get("capabilities")
-    caller = Caller(
-        revision,
-        capabilities if isinstance(capabilities, dict) else {},
-        params.get("clientInfo"),
-    )
+    params = params_of(context, InitializeParams)
+    revision = LEGACY.get(params.protocol_version, NEWEST_LEGACY)
+    capabilities = params.capabilities if isinstance(params.capabilities, dict) else {}
+    caller = Caller(revision, capabilities, params.client_info)
     context.session.caller = caller.kept(context.server.limits.max_client_bytes)
     registry, catalogue = context.server.registry, context.server.catalogue
-    result = {
-        "protocolVersion": revision.name,
-        "serverInfo": to_wire(registry.info, revision),
-        "capabilities": capabilities_of(
-            catalogue, revision, tells=context.session.listener is not None
-        ),
-    }
     if context.session.listener is not None:
         context.session.listener.kinds = {kind for kind in KINDS if tells_of(catalogue, kind)}
-    if registry.instructions is not None:
-        result["instructions"] = registry.instructions
-    return {**without_hints(catalogue.handshake_members), **result}
+    result = InitializeResult(
+        protocol_version=revision.name,
+        server_info=to_wire(registry.info, revision),
+        capabilities=capabilities_of(
+            catalogue, revision, tells=context.session.listener is not None
+        ),
+        instructions=registry.instructions,
+    )
+    return {**without_hints(catalogue.handshake_members), **to_wire(result, revision)}
 
 
 def discover(context: RequestContext) -> dict[str, Json]:
     """Say what this server is and speaks (2026-07-28, "Discovery")."""
     registry, catalogue = context.server.registry, context.server.catalogue
-    result = {
-        "supportedVersions": list(MODERN),
-        "capabilities": capabilities_of(catalogue, context.revision),
-        **caching_hints(catalogue),
-        **catalogue.handshake_members,
-    }
-    if registry.instructions is not None:
-        result["instructions"] = registry.instructions
-    return result
+    members = {**caching_hints(catalogue), **catalogue.handshake_members}
+    result = DiscoverResult(
+        supported_versions=list(MODERN),
+        capabilities=capabilities_of(catalogue, context.revision),
+        instructions=registry.instructions,
+    )
+    return {**members, **to_wire(result, context.revision)}
 
 
 def ping(context: RequestContext) -> dict[str, Json]:
@@ -161,8 +165,10 @@ def _bound(context: RequestContext, entry: Tool | Prompt) -> dict[str, Json] | H
 
 def read_resource(context: RequestContext) -> HandlerCall:
     """Find the resource at a URI, so that it is ready to be read."""
+    from trio_mcp.wire.offers import ResourceParams
+
     _require(context, "resources")
-    uri = _param(context.params, "uri")
+    uri = params_of(context, ResourceParams).uri
     found = find_resource(context, uri)
     if found is None:
         note_refusal("resource", None, NOT_FOUND, context)
@@ -173,11 +179,13 @@ def read_resource(context: RequestContext) -> HandlerCall:
 
 def subscribe(context: RequestContext) -> dict[str, Json] | Subscribe:
     """Begin to tell of a resource's changes (legacy)."""
+    from trio_mcp.wire.offers import ResourceParams
+
     _require(context, "resources")
     catalogue = context.server.catalogue
     if not catalogue.details_of("resources").get("subscribe"):
         raise _not_registered(context)
-    uri = _param(context.params, "uri")
+    uri = params_of(context, ResourceParams).uri
     if find_resource(context, uri) is None:
         raise not_found(context.revision, uri)
     listener = _listener(context)
@@ -190,8 +198,10 @@ def subscribe(context: RequestContext) -> dict[str, Json] | Subscribe:
 
 def unsubscribe(context: RequestContext) -> dict[str, Json]:
     """Tell of a resource's changes no more (legacy)."""
+    from trio_mcp.wire.offers import ResourceParams
+
     _require(context, "resources")
-    _listener(context).unwatch(_param(context.params, "uri"))
+    _listener(context).unwatch(params_of(context, ResourceParams).uri)
     return {}
 
 
@@ -220,9 +230,11 @@ def listen(context: RequestContext) -> Listen:
 
 def get_prompt(context: RequestContext) -> dict[str, Json] | HandlerCall:
     """Check a prompt's arguments, so that it is ready to be written."""
+    from trio_mcp.wire.offers import GetPromptParams
+
     catalogue = context.server.catalogue
     _require(context, "prompts")
-    name = _param(context.params, "name")
+    name = params_of(context, GetPromptParams).name
     prompt = catalogue.prompts.get(name)
     if prompt is None or hides(context, prompt):
         note_refusal("prompt", None, NOT_FOUND, context, name)
@@ -232,29 +244,22 @@ def get_prompt(context: RequestContext) -> dict[str, Json] | HandlerCall:
 
 def complete(context: RequestContext) -> HandlerCall:
     """Find who completes an argument (2026-07-28, "Completion")."""
+    from trio_mcp.wire.offers import CompleteParams
+
     catalogue = context.server.catalogue
     _require(context, "completions")
-    match context.params:
-        case {
-            "ref": {"type": "ref/prompt", "name": str(target)}
-            | {"type": "ref/resource", "uri": str(target)},
-            "argument": {"name": str(name), "value": str(value)},
-        }:
-            pass
-        case _:
-            raise McpError(
-                INVALID_PARAMS,
-                'Invalid params: completion needs "ref" (of type "ref/prompt" with a "name", or '
-                '"ref/resource" with a "uri") and "argument" with a "name" and a "value"',
-            )
-    kind = context.params["ref"]["type"]
+    params = params_of(context, CompleteParams)
+    kind, target = params.ref.type, params.ref.target
+    if target is None:
+        path = "ref.name" if kind == "ref/prompt" else "ref.uri"
+        raise misfit(Misfit(path, "a string", "nothing"))
     try:
         _check_seen(context, kind, target)
-        completer = catalogue.find_completer(kind, target, name)
+        completer = catalogue.find_completer(kind, target, params.argument.name)
     except McpError:
         note_refusal("completion", None, NOT_FOUND, context)
         raise
-    keywords = completer.keywords(value, _chosen(context.params.get("context")))
+    keywords = completer.keywords(params.argument.value, _chosen(params.context))
     return HandlerCall(context, completer, keywords)
 
 
@@ -292,7 +297,7 @@ def _chosen(context: Json) -> dict[str, str]:
 def set_log_level(context: RequestContext) -> dict[str, Json]:
     """Send log messages of this level and above from now on (legacy)."""
     _require(context, "logging")
-    context.session.log_level = log_level(_param(context.params, "level"))
+    context.session.log_level = log_level(params_of(context, SetLevelParams).level)
     return {}
 
 
@@ -324,17 +329,6 @@ def capabilities_of(
     }
     extensions = catalogue.extensions and catalogue.extensions.capabilities(revision)
     return {**declared, "extensions": extensions} if extensions else declared
-
-
-def _param(params: Mapping[str, Json], name: str) -> str:
-    value = params.get(name)
-    if value.__class__ is str:
-        text: str = value
-        return text
-    got = "nothing" if name not in params else json_type(value)
-    why = "it is missing" if name not in params else f"not {got}"
-    data = {"parameter": name, "expected": "a string", "got": got}
-    raise McpError(INVALID_PARAMS, f'Invalid params: "{name}" must be a string, {why}', data)
 
 
 def _list(kind: ListedKind) -> MethodHandler:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from attrs import define, evolve
 
@@ -12,6 +12,7 @@ from trio_mcp.server.caller import Caller
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.wire.answers import Answer, Result
+from trio_mcp.wire.conversion import Misfit, from_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.revisions import Revision
@@ -20,6 +21,8 @@ if TYPE_CHECKING:  # no start waits for the room of OAuth
     from trio_mcp.auth.authorization import Authorization
     from trio_mcp.registry.conversation import Conversation
 
+
+T = TypeVar("T")
 
 _OF_ONE_ROUND: Final = ("_meta", "inputResponses", "requestState")
 """Parameters that are others when a request is sent again with answers."""
@@ -110,6 +113,24 @@ class RequestContext:
             conversation=conversation,
             opened=server.opened,
         )
+
+
+def params_of(context: RequestContext, kind: type[T]) -> T:
+    """Read the parameters of a request.
+
+    Raises:
+        McpError: They do not fit (`-32602`).
+    """
+    try:
+        return from_wire(context.params, kind)
+    except Misfit as error:
+        raise misfit(error) from None
+
+
+def misfit(error: Misfit) -> McpError:
+    """Make the error for parameters that do not fit: which one, what was expected and what came."""
+    data = {"parameter": error.path, "expected": error.expected, "got": error.got}
+    return McpError(INVALID_PARAMS, f"Invalid params: {error}", data)
 
 
 def texts_of(name: str, value: Json, limit: int, noun: str = "items") -> list[str]:

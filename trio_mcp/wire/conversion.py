@@ -125,10 +125,10 @@ def _converter(revision: Revision) -> Converter:
 
     converter.register_structure_hook_factory(partial(_has_origin, list))(list_fn)
 
-    def block_hooks(attribute: attrs.Attribute[Any]) -> dict[str, Any]:
+    def hooks_of(attribute: attrs.Attribute[Any]) -> dict[str, Any]:
         kinds = attribute.metadata.get("blocks")
-        if kinds is None:
-            return {}
+        if kinds is None:  # what may be any JSON is that already
+            return {"unstruct_hook": _same} if attribute.type == Json else {}
         structure = partial(structure_blocks, kinds)
         return {"struct_hook": structure, "unstruct_hook": unstructure_blocks}
 
@@ -138,7 +138,7 @@ def _converter(revision: Revision) -> Converter:
                 rename=wire_name(attribute),
                 omit=omit_later and revision not in attribute.metadata.get("since", ALL),
                 omit_if_default=attribute.default is None,
-                **block_hooks(attribute),
+                **hooks_of(attribute),
             )
             for attribute in attrs.fields(cls)
         }
@@ -212,7 +212,13 @@ _WORDS: Final[dict[Any, str]] = {
 
 
 def _words_for(kind: Any) -> str:
-    return _WORDS.get(kind) or ("an array" if get_origin(kind) is list else "an object")
+    if _has_origin(Literal, kind):
+        return " or ".join(map(repr, get_args(kind)))
+    return _WORDS.get(kind) or ("an array" if _has_origin(list, kind) else "an object")
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _has_origin(origin: Any, kind: Any) -> bool:
@@ -229,7 +235,7 @@ def _only(accepted: tuple[type, ...], expected: str, wire: Json, _: Any) -> Json
 def _one_of(wire: Json, kind: Any) -> Json:
     if wire.__class__ is str and wire in get_args(kind):
         return wire
-    raise _Unfit(" or ".join(map(repr, get_args(kind))), wire, is_choice=True)
+    raise _Unfit(_words_for(kind), wire, is_choice=True)
 
 
 def _list_of(structure: Any, item_kind: Any, wire: Json, kind: Any) -> list[Any]:

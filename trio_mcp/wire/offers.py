@@ -135,6 +135,11 @@ class CompletionRef:
     name: str | None = None
     uri: str | None = None
 
+    @property
+    def target(self) -> str | None:
+        """The name or URI, whichever goes with the type; `None` if that is missing."""
+        return self.name if self.type == "ref/prompt" else self.uri
+
 
 @frozen
 class CompletionArgument:

@@ -39,9 +39,6 @@ class Revision:
     primed_streams: bool = False
     """Over HTTP, a stream begins with an event that has nothing but an id."""
 
-    progress_messages: bool = True
-    """Progress may come with a few words."""
-
     url_elicitation: bool = False
     """Users may be sent to a web page."""
 
@@ -55,7 +52,7 @@ class Revision:
 Era = Literal["modern", "legacy"]
 
 ALL: Final = (
-    Revision(name="2024-11-05", batches=True, progress_messages=False),
+    Revision(name="2024-11-05", batches=True),
     Revision(name="2025-03-26", batches=True),
     Revision(name="2025-06-18"),
     Revision(
