@@ -15,6 +15,7 @@ from tests.support.processes import ROOT
 from trio_mcp import HttpLimits, HttpPolicy, Limits, SessionOptions
 from trio_mcp.auth import DPoP, ResourceServer
 from trio_mcp.auth.proxy.grants import MAX_LOGINS
+from trio_mcp.compose import watching
 from trio_mcp.compose.remote import Remote
 from trio_mcp.compose.tasks import PassedTasks
 from trio_mcp.extensions.tasks import Tasks
@@ -98,7 +99,7 @@ ROWS: Final = (
     ),
     Row(
         "resources of one server behind a proxy that are watched",
-        [Limits().max_subscriptions],
+        [watching.LIMIT, watching.OWNER_LIMIT, watching.OWNER_SHARE],
         ["compose/test_watching.py::test_nobody_has_more_than_a_share"],
     ),
     Row(

@@ -24,11 +24,11 @@ from trio_mcp.wire.errors import McpError
 
 logger = logger_of("trio_mcp.compose")
 
-_MOST: Final = 10_000
+LIMIT: Final = 10_000
 """So many resources are watched at most."""
-_MOST_OF_ONE: Final = 1000
+OWNER_LIMIT: Final = 1000
 """So many of one owner's."""
-_SHARE: Final = 250
+OWNER_SHARE: Final = 250
 """So many that it keeps, however many others need room."""
 _PER_REQUEST: Final = 500
 """So many are subscribed to by one request."""
@@ -71,8 +71,8 @@ class WatchedResources:
 
     def watch(self, uri: str, owner: Hashable) -> None:
         """Subscribe to a resource, if that is within its owner's share."""
-        fits = self._counts.total() < _MOST or self._make_room(owner)
-        wanted = fits and self._counts[owner] < _MOST_OF_ONE
+        fits = self._counts.total() < LIMIT or self._make_room(owner)
+        wanted = fits and self._counts[owner] < OWNER_LIMIT
         watched = self._watched[uri] = _Watched(owner, wanted)
         if wanted:
             self._counts[owner] += 1
@@ -108,7 +108,7 @@ class WatchedResources:
 
     def _make_room(self, owner: Hashable) -> bool:
         [(largest, count)] = self._counts.most_common(1)
-        if count <= _SHARE or self._counts[owner] > _SHARE:
+        if count <= OWNER_SHARE or self._counts[owner] > OWNER_SHARE:
             return False
         newest = next(
             uri
