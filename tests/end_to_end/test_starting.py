@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trio
 
 from tests.support.client import RawClient
 from tests.support.processes import running
@@ -143,3 +144,43 @@ async def test_a_second_signal_does_not_skip_what_can_be_finished(how: str, numb
         assert await server.exit() == -number
     said = bytes(server.stderr).splitlines()
     assert {b"cleaned up", b"closed", b"the end"} <= set(said)
+
+
+STUBBORN = """
+import os, signal, sys, time
+from functools import partial
+import trio
+from contextlib import asynccontextmanager
+from trio_mcp import Limits, Registry, serve
+from trio_mcp.transports.process import ProcessOptions, open_process
+
+CHILD = "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); " \\
+    "print('child', os.getpid(), '.', file=sys.stderr); time.sleep(3600)"
+
+@asynccontextmanager
+async def lifespan(registry):
+    options = ProcessOptions(stderr="forward", close_timeout=1000)
+    async with open_process([sys.executable, "-c", CHILD], options):
+        if sys.argv[1] == "stuck":
+            with trio.CancelScope(shield=True):
+                await trio.sleep(1000)
+        yield
+
+trio.run(partial(serve, Registry("parent", lifespan=lifespan),
+                 limits=Limits(lifespan_timeout=0.1, cancel_timeout=0.1)))
+"""
+
+
+@pytest.mark.parametrize("how", ["stuck", "signals"])
+async def test_a_process_that_is_left_at_once_takes_its_servers_along(how: str) -> None:
+    async with running([sys.executable, "-c", STUBBORN, how]) as server:
+        await server.said(b" .\n")
+        [child] = re.findall(rb"child (\d+) \.", server.stderr)
+        if how == "stuck":
+            server.signal(signal.SIGTERM)
+        while how == "signals" and server.process.poll() is None:
+            server.signal(signal.SIGTERM)  # more than two: those that come too close merge
+            await trio.lowlevel.checkpoint()
+        assert await server.exit() in (EXIT_STUCK, -signal.SIGTERM)
+        while Path(f"/proc/{int(child)}/exe").exists():
+            await trio.lowlevel.checkpoint()

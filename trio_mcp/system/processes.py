@@ -92,3 +92,13 @@ else:
         *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL"),
         *("TERM", "TMPDIR", "TZ", "USER"),
     )
+
+
+living: Final[set[ProcessGroup]] = set()
+"""The groups that end before this process does, even if it ends at once."""
+
+
+def kill_living() -> None:
+    """End them at once, as this process is about to end."""
+    for group in list(living):
+        group.kill()

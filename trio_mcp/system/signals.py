@@ -5,6 +5,8 @@ import signal
 import sys
 from typing import Final
 
+from trio_mcp.system.processes import kill_living
+
 if sys.platform == "win32":
     ENDING: Final = (signal.SIGINT, signal.SIGBREAK)  # SIGTERM cannot be sent there
 else:
@@ -14,8 +16,9 @@ else:
 def end_by(number: int) -> None:
     """End this process by a signal's default action, so that its parent sees the cause.
 
-    On Windows, this is an exit with status 3.
+    Server processes that it has started are ended first. On Windows, this is an exit with status 3.
     """
+    kill_living()
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)
 

@@ -41,7 +41,7 @@ from trio_mcp.peer.lines import IO_ERRORS, StreamLines
 from trio_mcp.public import public_in
 from trio_mcp.system import processes as system_processes
 from trio_mcp.system.capabilities import POLLS
-from trio_mcp.system.processes import ProcessGroup
+from trio_mcp.system.processes import ProcessGroup, living
 from trio_mcp.transports.observe import Broadcast
 from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.framing import Frame, Oversized
@@ -149,6 +149,8 @@ class StdioTransport(trio.abc.Stream):
             raise ValueError("the process needs pipes for stdin and stdout")
         self._process = process
         self._group = group
+        if options.kill_children:
+            living.add(group)
         self._stdin: trio.abc.SendStream = process.stdin
         self._stdout: trio.abc.ReceiveStream = process.stdout
         self._options = options
@@ -291,6 +293,7 @@ class StdioTransport(trio.abc.Stream):
             # First and once: it is reaped, so its id may soon be another's. There is no await
             # between the end of `wait` and the signal.
             self._gone = True
+            living.discard(self._group)
             if self._options.kill_children:
                 self._group.kill()
             self._receiving.deadline = trio.current_time() + _AFTER_EXIT

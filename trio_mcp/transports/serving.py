@@ -20,6 +20,7 @@ from trio_mcp.background import background_nursery
 from trio_mcp.loggers import logger_of
 from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.registry.lifespan import Opened
+from trio_mcp.system.processes import kill_living
 from trio_mcp.wire.limits import Limits
 
 logger = logger_of("trio_mcp")
@@ -40,6 +41,7 @@ def leave_process(labels: list[str]) -> None:
     """End a process that is ours, in spite of what Trio cannot end."""
     logger.critical("%s ignores its cancellation; the process exits", ", ".join(labels))
     logging.shutdown()
+    kill_living()
     os._exit(_EXIT_STUCK)
 
 
