@@ -221,16 +221,16 @@ class RequestConversation:
         if not self._asking:
             self._left = call.scope.deadline - now
         self._asking += 1
-        call.lend_slots()
+        call.lending.lend()
         call.move_deadline(now + timeout + self._left)
         try:
             yield
         finally:
             try:
                 if self._asking == 1:
-                    await call.take_slots_back()
+                    await call.lending.take_back()
                     if self._asking > 1:  # since then
-                        call.lend_slots()
+                        call.lending.lend()
             finally:
                 self._asking -= 1
                 if not self._asking:

@@ -15,10 +15,10 @@ from trio_mcp.layers.call import Handler as Chain
 from trio_mcp.layers.call_log import fields_of, log_call, logger
 from trio_mcp.layers.concurrency import HeldSlots
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
-from trio_mcp.peer.runner import wait_for_slots
 from trio_mcp.registry import Context
 from trio_mcp.registry.handlers import Handler
 from trio_mcp.registry.invalid import InvalidResult, invalid_result
+from trio_mcp.server.lending import Lending
 from trio_mcp.server.request import RequestContext
 from trio_mcp.threads import offload
 from trio_mcp.wire.answers import Answer, Result
@@ -41,8 +41,7 @@ class HandlerCall(InboundRequest):
     timeout: float = 0.0
     outcome = "cancelled"
     _binding: Json = None
-    _held: tuple[HeldSlots, ...] = ()
-    _lender: InboundRequest | None = None
+    _lending: Lending | None = None
 
     def __init__(
         self, context: RequestContext, entry: Handler, arguments: Any, name: str | None = None
@@ -85,10 +84,7 @@ class HandlerCall(InboundRequest):
         return self.ended("input required", question)
 
     def unfinished(self) -> Answer | None:
-        """Return the answer to a cancelled call; without a cause it was the deadline.
-
-        That is also so for one that has asked something and does not end.
-        """
+        """Return the answer to a cancelled call; without a cause it was the deadline."""
         if self.answered:  # while it went on
             return None
         self.outcome = "timeout" if self.cause is None else "cancelled"
@@ -143,21 +139,14 @@ class HandlerCall(InboundRequest):
     def state_of(self, provider: Any) -> Any:
         return self.context.server.state_of(provider)
 
+    @property
+    def lending(self) -> Lending:
+        if self._lending is None:  # few calls wait for their client
+            self._lending = Lending(self)
+        return self._lending
+
     def lends(self, slots: HeldSlots) -> None:
-        self._held = (*self._held, slots)
-
-    def lend_slots(self) -> None:
-        """Let others have the slots that they could need, until `take_slots_back`."""
-        self._lender = self.inbound.lend_slot(self.key)
-        for slots in self._held:
-            slots.lend()
-
-    async def take_slots_back(self) -> None:
-        """Wait for slots in place of those that were lent."""
-        if self._lender is not None and self.inbound.take_slot_back(self._lender):
-            await wait_for_slots(self._lender)
-        for slots in self._held:
-            await slots.take_back()
+        self.lending.add(slots)
 
     @property
     def conversation(self) -> Any:
