@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,6 +19,7 @@ from trio_mcp import Client, Context, McpError, Registry, connect
 from trio_mcp.extending import ExtensionMethod, ExtensionRequest
 from trio_mcp.extensions.tasks import Tasks, TasksClient
 from trio_mcp.store.memory import MemoryStore
+from trio_mcp.store.watching import Watch
 
 pytestmark = pytest.mark.requirement("K2")
 
@@ -471,3 +473,54 @@ async def test_nothing_is_left_of_tasks_that_have_expired(autojump_clock: object
         await trio.sleep(60)
         for _ in range(9):  # the count of those that are unfinished has been corrected
             await ours.start("add", {"a": 1, "b": 2})
+
+
+class Watched(MemoryStore):
+    """A store that knows what is watched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.channels: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def watch(self, *channels: str) -> AsyncIterator[Watch]:
+        async with super().watch(*channels) as watch:
+            self.channels.update(channels)
+            try:
+                yield watch
+            finally:
+                self.channels.subtract(channels)
+
+
+class Hearing(TasksClient):
+    """A client that leaves notifications to a test."""
+
+    def __init__(self, hear: Callable[[dict[str, Any]], object]) -> None:
+        super().__init__()
+        self._take = hear
+
+    def notifications(self) -> Any:
+        return {"notifications/tasks": self._take}
+
+
+async def test_a_task_is_followed_as_long_as_there_are_subscribers(autojump_clock: object) -> None:
+    heard: list[dict[str, Any]] = []
+    store, gate, ours = Watched(), Gate(), Hearing(heard.append)
+    registry = make(gate, store=store, max_running=1)
+    async with connect(registry, extensions=[ours]) as client:
+        await ours.start("wait")
+        id = (await ours.start("wait")).id  # it waits for a slot, so it is not watched by its run
+        ids = {"taskIds": [id]}
+        for _ in range(2):
+            async with client.subscribe(extensions=ids) as changes:
+                assert changes.extensions == ids
+                await trio.sleep(1000)
+                assert [store.channels[channel] for channel in store.channels if id in channel] == [
+                    1
+                ]
+            await trio.sleep(100)
+            assert not [name for name, count in store.channels.items() if id in name and count]
+        async with client.subscribe(extensions=ids):
+            await ours.cancel(id)
+            await trio.sleep(1)
+            assert [told["status"] for told in heard] == ["cancelled"]

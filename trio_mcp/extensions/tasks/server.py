@@ -50,6 +50,9 @@ _ID: Final = re.compile(rf"[0-9a-f]{{{2 * _ID_BYTES}}}")
 _MOST_ANSWERED: Final = 2 * 1024 * 1024
 """Bytes of answers in one update: they are read again with the record, on every occasion."""
 
+_LOOK: Final = 60.0
+"""Seconds after which it is seen whether a task has subscribers still."""
+
 _may_continue: ContextVar[bool] = ContextVar("may_continue", default=False)
 
 
@@ -355,21 +358,40 @@ def _unavailable(text: str, error: Exception) -> McpError:
 
 
 async def _follow(state: _Serving, id: str, version: int) -> None:
-    """Notify subscribers of a task's changes until its end, whichever process runs it."""
+    """Notify subscribers of a task's changes, whichever process runs it.
+
+    That is until its end, or until all of them have left, which is seen now and then.
+    """
+    last: int | None = version
     try:
-        async with state.kept.store.watch(state.kept.key("task", id)) as news:
-            while True:
-                record, entry = await state.kept.find(id)
-                if entry.version != version:
-                    version = entry.version
-                    state.serving.changed(FILTER, id)
-                if record.is_final:
-                    break
-                with trio.move_on_after(entry.ttl):
-                    await news.wait()
+        while last is not None and state.serving.is_watched(FILTER, id):
+            last = await _report(state, id, last)
     except NoTask:
         pass
     except StoreError as error:  # its clients still ask how it is
         logger.warning("Task %s is not followed any more: %s", id, error)
     finally:
         state.followed.discard(id)
+
+
+async def _report(state: _Serving, id: str, version: int) -> int | None:
+    """Notify subscribers of changes, as long as there are some.
+
+    Returns:
+        The version that they know; `None` once the task has ended.
+
+    Raises:
+        NoTask: Its time is over.
+        StoreError: The store cannot be used.
+    """
+    async with state.kept.store.watch(state.kept.key("task", id)) as news:
+        while state.serving.is_watched(FILTER, id):
+            record, entry = await state.kept.find(id)
+            if entry.version != version:
+                version = entry.version
+                state.serving.changed(FILTER, id)
+            if record.is_final:
+                return None
+            with trio.move_on_after(min(entry.ttl, _LOOK)):
+                await news.wait()
+    return version
