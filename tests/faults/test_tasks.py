@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import re
 import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import trio
-from attrs import define, field, frozen
+from attrs import frozen
 
-from tests.store.redis_server import RedisServer, free_port, redis_server
-from tests.support.processes import ROOT, Server, running
-from tests.support.relay import Relay
+from tests.faults.pair import Pair, pair_of
+from tests.support.processes import ROOT
 from trio_mcp import McpError, connect
 from trio_mcp.extensions.tasks import TasksClient
 
@@ -29,58 +27,37 @@ PAUSE: Final = 0.02
 """Seconds between two looks at a file, or at a task."""
 
 
-@define
-class Pair:
-    """Two instances, of which one runs a task, and the other one is idle."""
+@asynccontextmanager
+async def tasks_of(pair: Pair, number: int) -> AsyncIterator[TasksClient]:
+    """Ask an instance."""
+    ours = TasksClient()
+    async with connect(pair.url(number), extensions=[ours]):
+        yield ours
 
-    folder: Path
-    stack: AsyncExitStack
-    store: str
-    near: str
-    """The store as the first one reaches it."""
-    redis: RedisServer | None = None
-    relay: Relay | None = None
-    ports: list[int] = field(factory=list)
-    servers: list[Server] = field(factory=list)
 
-    async def start(self) -> None:
-        """Start another instance."""
-        port, store = free_port(), self.store if self.servers else self.near
-        module = [sys.executable, "-m", "tests.faults.task_server"]
-        command = [*module, str(port), store, str(self.folder)]
-        server = await self.stack.enter_async_context(running(command, cwd=ROOT))
-        await server.said(b"ready\n")
-        self.servers.append(server)
-        self.ports.append(port)
+async def begin(pair: Pair, tool: str) -> str:
+    """Begin a task at the first instance, and wait until it runs."""
+    async with tasks_of(pair, 0) as ours:
+        id = (await ours.start(tool, {"name": tool})).id
+    await marked(pair, tool, "begun")
+    return id
 
-    @asynccontextmanager
-    async def tasks(self, number: int) -> AsyncIterator[TasksClient]:
-        """Ask an instance."""
-        ours = TasksClient()
-        async with connect(f"http://127.0.0.1:{self.ports[number]}/mcp", extensions=[ours]):
-            yield ours
 
-    async def begin(self, tool: str) -> str:
-        """Begin a task at the first instance, and wait until it runs."""
-        async with self.tasks(0) as ours:
-            id = (await ours.start(tool, {"name": tool})).id
-        await self.marked(tool, "begun")
-        return id
+async def marked(pair: Pair, tool: str, what: str, times: int = 1) -> None:
+    marks = pair.folder / tool
+    while not marks.exists() or marks.read_text().count(what) < times:
+        await trio.sleep(PAUSE)
 
-    async def marked(self, tool: str, what: str, times: int = 1) -> None:
-        marks = self.folder / tool
-        while not marks.exists() or marks.read_text().count(what) < times:
-            await trio.sleep(PAUSE)
 
-    async def outcome(self, id: str) -> str:
-        """Wait for the end of a task, without waiting for news of it."""
-        async with self.tasks(-1) as ours:
-            try:
-                while not (task := await ours.get(id)).is_final:
-                    await trio.sleep(PAUSE)
-                return str(task.final()["content"][0]["text"])
-            except McpError as error:
-                return error.message
+async def outcome(pair: Pair, id: str) -> str:
+    """Wait for the end of a task, without waiting for news of it."""
+    async with tasks_of(pair, -1) as ours:
+        try:
+            while not (task := await ours.get(id)).is_final:
+                await trio.sleep(PAUSE)
+            return str(task.final()["content"][0]["text"])
+        except McpError as error:
+            return error.message
 
 
 async def kill(pair: Pair) -> None:
@@ -160,25 +137,6 @@ FAULTS: Final = (
 )
 
 
-@asynccontextmanager
-async def pair_of(kind: str, folder: Path) -> AsyncIterator[Pair]:
-    """Start two instances that share a store of that kind."""
-    async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
-        store = near = f"sqlite:///{folder / 'store.db'}"
-        redis = relay = None
-        if kind == "redis":
-            options = "--appendonly", "yes", "--appendfsync", "always"
-            redis = stack.enter_context(redis_server(folder, *options))
-            relay = Relay(redis.port)
-            await nursery.start(relay.run)
-            store, near = redis.url, f"redis://127.0.0.1:{relay.port}/0"
-        pair = Pair(folder, stack, store, near, redis, relay)
-        for _ in range(2):
-            await pair.start()
-        yield pair
-        nursery.cancel_scope.cancel()
-
-
 CASES: Final = [
     pytest.param(
         fault,
@@ -194,18 +152,18 @@ CASES: Final = [
 @pytest.mark.parametrize("tool", ["again", "once"])
 @pytest.mark.parametrize(("fault", "store"), CASES)
 async def test_what_becomes_of_a_task(fault: Fault, store: str, tool: str, tmp_path: Path) -> None:
-    async with pair_of(store, tmp_path) as pair:
-        id = await pair.begin(tool)
+    async with pair_of("tests.faults.task_server", store, tmp_path) as pair:
+        id = await begin(pair, tool)
         await fault.strike(pair)
         if tool == "again" and fault.again == "run 2":
-            await pair.marked(tool, "begun", 2)  # and nobody has asked for it
-        assert await pair.outcome(id) == getattr(fault, tool)
+            await marked(pair, tool, "begun", 2)  # and nobody has asked for it
+        assert await outcome(pair, id) == getattr(fault, tool)
         if fault.is_cancelled:
-            await pair.marked(tool, "cancelled")
+            await marked(pair, tool, "cancelled")
         if fault.strike is hang:
             pair.servers[0].signal(signal.SIGCONT)
-            await pair.marked(tool, "cancelled")
-            assert await pair.outcome(id) == getattr(fault, tool), "what it did is dropped"
+            await marked(pair, tool, "cancelled")
+            assert await outcome(pair, id) == getattr(fault, tool), "what it did is dropped"
         runs = (tmp_path / tool).read_text().count("begun")
         assert runs == (2 if getattr(fault, tool) == "run 2" else 1)
 

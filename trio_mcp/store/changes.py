@@ -190,7 +190,7 @@ class Add:
 class Append:
     """Append an item to a log. The result is the item's position.
 
-    Positions count from 1, again so in a log that has expired or was dropped.
+    Positions count from 1, again so in a log that has expired or was dropped (`LogPage.began`).
 
     Args:
         key: The log, which is created if it does not exist.
@@ -318,12 +318,18 @@ class LogPage:
         items: Positions and items, in order.
         first: The position of the oldest item that the log keeps; 1 if there is no log.
         last: The position of its newest item; 0 if there is no log.
+        began: Another number for each log of that name, larger than that of the one before by more
+            than that has items; 0 if there is no log.
     """
 
     items: list[tuple[int, bytes]]
     first: int
     last: int
+    began: int = 0
 
     def missed(self, after: int) -> bool:
-        """Whether items after a position are no longer kept, or the log has been replaced."""
+        """Whether items after a position are no longer kept.
+
+        So it is if the log was replaced by one that has fewer items. Whether it was, `began` says.
+        """
         return after + 1 < self.first or after > self.last

@@ -287,8 +287,8 @@ class RedisStore(Store):
     ) -> LogPage:
         check_more_than_0(check_key(log), limit, max_bytes)
         limits = str(after), str(limit), str(max_bytes)
-        first, last, position, items = await self._run(_READ, log, name_of(log), *limits)
-        return LogPage(list(enumerate(items, int(position))), int(first), int(last))
+        first, last, began, start, items = await self._run(_READ, log, name_of(log), *limits)
+        return LogPage(list(enumerate(items, int(start))), int(first), int(last), int(began))
 
     @staticmethod
     def _entries(folder: str, rows: Sequence[Sequence[bytes]]) -> list[Entry]:

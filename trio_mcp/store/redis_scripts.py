@@ -11,7 +11,7 @@ and `{partition}` there are
 | `:x:folder` | sorted set | the same by expiry: what has expired is swept little by little |
 | `:d:folder` | sorted set | those that are or will be due, by that time |
 | `:l:name` | list | the items of a log |
-| `:m:name` | hash | the last position of a log, its bytes and its expiry |
+| `:m:name` | hash | the last position of a log, its bytes, its expiry, and when it began |
 
 Times are microseconds of the server's clock, which doubles count exactly. Entries have their own
 expiry; the time to live that each key has besides gives the room back.
@@ -201,7 +201,11 @@ end
 function make.append(c)
   local items, about = base .. ':l:' .. c.name, base .. ':m:' .. c.name
   local last, size = log_of(c.name)
-  if last == 0 then drop(c.name) end
+  if last == 0 then
+    drop(c.name)
+    version = version or new_version()
+    call('HSET', about, 'began', version)
+  end
   local length = call('RPUSH', items, c.item)
   last, size = last + 1, size + #c.item
   while length > c.limit or (length > 1 and size > c.max_bytes) do
@@ -301,7 +305,7 @@ _READ: Final = """
 local name, position, limit = argument(), tonumber(argument()), tonumber(argument())
 local max_bytes, size, items = tonumber(argument()), 0, {}
 local last = log_of(name)
-if last == 0 then return {'1', '0', '1', {}} end
+if last == 0 then return {'1', '0', '0', '1', {}} end
 local key = base .. ':l:' .. name
 local first = last - call('LLEN', key) + 1
 local start = math.max(position + 1, first) - first
@@ -315,7 +319,8 @@ while #items < limit do
     items[#items + 1] = item
   end
 end
-return {digits(first), digits(last), digits(first + start), items}
+local began = call('HGET', base .. ':m:' .. name, 'began') or '0'
+return {digits(first), digits(last), began, digits(first + start), items}
 """
 
 COMMIT, GET, SCAN, CLAIM, READ = (

@@ -46,6 +46,7 @@ _SWEPT: Final = 256
 
 _SWEPT_ITEMS: Final = 4096
 _NEWS_KEPT: Final = 10_000
+_LATEST: Final = 2**62
 
 
 def prepare(connection: sqlite3.Connection) -> None:
@@ -138,15 +139,7 @@ class SQLiteTables:
             "SELECT id, first, last, size FROM logs WHERE log = ? AND expires > ?",
             (change.key, now),
         ).fetchone()
-        if row is None:
-            self.drop(change.key, now)
-            row = self._execute(
-                "INSERT INTO logs (log, first, last, size, expires) VALUES (?, 1, 0, 0, 0)"
-                " RETURNING id, first, last, size",
-                (change.key,),
-            ).fetchone()
-            assert row is not None
-        id, first, last, size = row
+        id, first, last, size = self._new_log(change.key, now) if row is None else row
         last += 1
         size += len(change.item)
         self._execute("INSERT INTO items VALUES (?, ?, ?)", (id, last, change.item))
@@ -156,6 +149,13 @@ class SQLiteTables:
             (first, last, size, now + change.ttl, id),
         )
         return last
+
+    def _new_log(self, name: str, now: float) -> tuple[int, int, int, int]:
+        """Begin a log. Its id tells it from all that had its name before, and is above theirs."""
+        self.drop(name, now)
+        self.version = max(self.version + 1, min(int(now * 1_000_000), _LATEST))
+        self._execute("INSERT INTO logs VALUES (?, ?, 1, 0, 0, 0)", (self.version, name))
+        return self.version, 1, 0, 0
 
     def _trim(self, id: int, first: int, last: int, size: int, change: Append) -> tuple[int, int]:
         """Remove the items beyond the bounds of a log. Return its first position and size."""
@@ -178,11 +178,12 @@ class SQLiteTables:
         self._execute("UPDATE logs SET log = NULL, expires = 0 WHERE log = ?", (log,))
         return last
 
-    def ends(self, log: str, now: float) -> tuple[int, int]:
-        row: tuple[int, int] | None = self._execute(
-            "SELECT first, last FROM logs WHERE log = ? AND expires > ?", (log, now)
+    def ends(self, log: str, now: float) -> tuple[int, int, int]:
+        """Return where a log begins and ends, and its id."""
+        row: tuple[int, int, int] | None = self._execute(
+            "SELECT first, last, id FROM logs WHERE log = ? AND expires > ?", (log, now)
         ).fetchone()
-        return (1, 0) if row is None else row
+        return (1, 0, 0) if row is None else row
 
     def items(self, log: str, after: int) -> Iterable[tuple[int, bytes]]:
         return self._execute(

@@ -116,7 +116,7 @@ class Tables(SQLiteTables):
         return Page(entries, None)
 
     def read(self, log: str, after: int, limit: int, max_bytes: int, now: float) -> LogPage:
-        first, last = self.ends(log, now)
+        first, last, began = self.ends(log, now)
         items: list[tuple[int, bytes]] = []
         size = 0
         if after < last:
@@ -125,7 +125,7 @@ class Tables(SQLiteTables):
                 if len(items) == limit or (items and size > max_bytes):
                     break
                 items.append((position, item))
-        return LogPage(items, first, last)
+        return LogPage(items, first, last, began)
 
 
 def _entry(key: str, row: Row, now: float) -> Entry:

@@ -17,6 +17,7 @@ from tests.transports.http.support import (
     TIME_LIMIT,
     Host,
     LegacyClient,
+    ModernClient,
     Response,
     Worker,
     progress_meta,
@@ -600,3 +601,48 @@ async def test_nothing_is_left_in_the_store(autojump_clock: MockClock) -> None:
         await store.commit()
     assert not [key for key in values_of(store) if not key.startswith("keys-")]
     assert not items_of(store)
+
+
+async def test_the_second_change_is_told_though_the_first_was_forgotten(
+    autojump_clock: MockClock,
+) -> None:
+    """Each is the first one in the log of its time."""
+    registries: list[Registry] = []
+    async with fleet(lambda: news(registries), size=2) as those:
+        client = ModernClient(those.hosts[1])
+        stream = client.begin(
+            "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["news://today"]}}
+        )
+        await stream.message()
+        for _ in range(3):
+            registries[0].notify_resource_updated("news://today")
+            with trio.fail_after(60):
+                told = await stream.message()
+            assert told is not None
+            assert told["method"] == "notifications/resources/updated"
+            await trio.sleep(7200)  # for longer than changes are kept
+        stream.disconnect()
+        await stream.end()
+
+
+async def test_a_second_cancellation_finds_its_call_though_the_first_was_forgotten(
+    autojump_clock: MockClock,
+) -> None:
+    worker = Worker()
+    options = SessionOptions(session_idle=1000)
+    async with fleet(lambda: worker.registry, size=2, sessions=options) as those:
+        client, other = (LegacyClient(host) for host in those.hosts)
+        await client.initialize()
+        other.session = client.session
+        for number in range(3):
+            call = client.begin_call("work", progress_meta(), say=1)
+            await worker.until(1)
+            id = max(id for id in client.methods if isinstance(id, int))
+            await other.notify("notifications/cancelled", {"requestId": id})
+            with trio.fail_after(60):
+                await worker.until(0)
+            await call.end()
+            for _ in range(15):
+                await trio.sleep(100)  # in which the session is used, and nothing is passed on
+                assert (await client.begin("ping").end()).status == 200, number
+                assert (await other.begin("ping").end()).status == 200, number

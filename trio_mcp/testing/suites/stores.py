@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import Final
 
 import pytest
@@ -428,6 +429,26 @@ class StoreSuite:
             await store.claim("a:q", lease)
 
     # -- logs ---------------------------------------------------------------------------------
+
+    async def test_a_log_that_begins_again_is_another_one(
+        self, store: Store, clock: StoreClock
+    ) -> None:
+        append = Append("a:log", b"item", ttl=10, limit=100)
+        began = [(await store.read("a:log")).began]
+        assert began == [0]
+        for times in (3, 1, 2):
+            for _ in range(times):
+                await store.commit(append)
+            page = await store.read("a:log")
+            began.append(page.began)
+            clock.advance(9)
+            await store.commit(append)
+            again = await store.read("a:log")
+            assert (again.began, again.last) == (page.began, times + 1)
+            if times == 1:
+                await store.commit(Drop("a:log"))
+            clock.advance(10)
+        assert all(one + 4 < other for one, other in pairwise(began))
 
     async def test_a_log_is_read_on_from_a_position(self, store: Store) -> None:
         for number in range(1, 6):

@@ -44,7 +44,7 @@ class SharedChanges:
         self._arrived = trio.lowlevel.ParkingLot()
         self._on_their_way: Counter[SharedChange] = Counter()  # written, and not read back yet
         self.position = 0
-        """How far the log has been read."""
+        """How far the log has been read, as the time of an item."""
         self._latest: OrderedDict[SharedChange, float] = OrderedDict()  # where each stands there
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -104,10 +104,11 @@ class SharedChanges:
 
     async def _hear(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         store, missed = self._instance.store, self._anything_may_have_changed
-        self.position = end = await end_of(store, self._log)
+        place = await end_of(store, self._log)
+        self.position = place.time
         task_status.started()
         away = partial(logger.warning, "Changes of other instances are not heard of: %s")
-        await follow(store, self._log, away, take=self._take, missed=missed, position=end)
+        await follow(store, self._log, away, take=self._take, missed=missed, place=place)
 
     async def _take(self, item: bytes, position: int) -> None:
         self.position = position

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
+from attrs import define
 
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
@@ -15,8 +16,23 @@ _PAUSE: Final = 1.0
 Look = Callable[[], Awaitable[object]]
 
 
-async def end_of(store: Store, log: str) -> int:
-    return (await store.read(log, limit=1)).last
+@define
+class Place:
+    """How far a log has been read."""
+
+    began: int = 0
+    """Which of the logs that had its name."""
+    position: int = 0
+
+    @property
+    def time(self) -> int:
+        """Grows with each item, also if the log was lost or has expired, and begins again."""
+        return self.began + self.position
+
+
+async def end_of(store: Store, log: str) -> Place:
+    page = await store.read(log, limit=1)
+    return Place(page.began, page.last)
 
 
 async def follow(
@@ -27,7 +43,7 @@ async def follow(
     take: Callable[[bytes, int], Awaitable[object]],
     missed: Look,
     idle: Look = trio.lowlevel.checkpoint,
-    position: int = -1,
+    place: Place | None = None,
 ) -> None:
     """Take what comes into a log, until cancelled.
 
@@ -35,26 +51,28 @@ async def follow(
         store: Where the log is.
         log: Its key.
         on_failure: Called when the store is away; it is tried again a moment later.
-        take: Called with each item, and its position.
-        missed: Called when there were items that are not kept any more.
+        take: Called with each item, and its time (`Place`).
+        missed: Called when there were items that are not kept any more, as far as can be known.
         idle: Called when there is news but no item: the store may have been away.
-        position: The item to begin behind; by default, the last one that there is.
+        place: The item to begin behind; by default, the last one that there is.
     """
     while True:
         try:
             async with store.watch(log) as news:
-                if position < 0:
-                    position = await end_of(store, log)
+                if place is None:
+                    place = await end_of(store, log)
                 while True:
-                    page = await store.read(log, position)
-                    if page.missed(position):
+                    page = await store.read(log, place.position)
+                    is_another = place.began not in (0, page.began)
+                    if is_another or page.missed(place.position):
                         await missed()
-                        position = page.first - 1
+                        place = Place(page.began, page.first - 1)
                         continue
+                    place.began = page.began
                     for number, item in page.items:
-                        await take(item, number)
-                        position = number
-                    if position >= page.last:
+                        await take(item, page.began + number)
+                        place.position = number
+                    if place.position >= page.last:
                         if not page.items:
                             await idle()
                         await news.wait()
