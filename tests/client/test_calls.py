@@ -246,7 +246,7 @@ async def test_a_cancelled_call_is_cancelled_in_the_server() -> None:
 
 
 @pytest.mark.requirement("E4")
-async def test_progress_reaches_the_call_that_wants_it() -> None:
+async def test_progress_reaches_the_call_that_wants_it(caplog) -> None:
     async with tortured() as (client, _):
         seen: list = []
         result = await client.call_tool("progress", on_progress=lambda *each: seen.append(each))
@@ -256,6 +256,7 @@ async def test_progress_reaches_the_call_that_wants_it() -> None:
         assert second == seen
         assert result.text != other.text  # each call has a token of its own
         assert (await client.call_tool("progress")).text == "None"
+    assert "The callback for" not in caplog.text  # what is not MCP is nothing for it
 
 
 @pytest.mark.requirement("E4")

@@ -36,10 +36,16 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Kind
 from trio_mcp.threads import offload
+from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError, ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.offers import (
+    CompleteParams,
+    CompleteResult,
     Completion,
+    CompletionArgument,
+    CompletionRef,
+    GetPromptParams,
     GetPromptResult,
     PromptDescription,
     ResourceTemplateDescription,
@@ -552,9 +558,9 @@ class Client:
 
         If cancelled, it tells the server to stop, and ignores a late answer.
         """
-        params: dict[str, Json] = {"name": name, "arguments": dict(arguments or {})}
-        wire = await self.request("prompts/get", params, timeout=timeout, on_progress=on_progress)
-        return await offload(partial(payload, GetPromptResult, "prompts/get"), wire)
+        method, params = "prompts/get", to_wire(GetPromptParams(name, dict(arguments or {})))
+        wire = await self.request(method, params, timeout=timeout, on_progress=on_progress)
+        return await offload(partial(payload, GetPromptResult, method), wire)
 
     # -- completion -----------------------------------------------------------------------
 
@@ -584,16 +590,15 @@ class Client:
         """
         if (prompt is None) == (resource is None):
             raise TypeError("complete() needs either prompt=... or resource=...")
-        by_name = {"type": "ref/prompt", "name": prompt}
-        params: dict[str, Json] = {
-            "ref": by_name if resource is None else {"type": "ref/resource", "uri": resource},
-            "argument": {"name": argument, "value": value},
-        }
-        if chosen:
-            params["context"] = {"arguments": dict(chosen)}
+        params = CompleteParams(
+            CompletionRef("ref/prompt" if resource is None else "ref/resource", prompt, resource),
+            CompletionArgument(argument, value),
+            {"arguments": dict(chosen)} if chosen else None,
+        )
         method = "completion/complete"
-        wire = await self.request(method, params, timeout=timeout)
-        return await offload(partial(payload, Completion, method), wire.get("completion"))
+        wire = await self.request(method, to_wire(params), timeout=timeout)
+        result = await offload(partial(payload, CompleteResult, method), wire)
+        return result.completion
 
     # -- changes --------------------------------------------------------------------------
 

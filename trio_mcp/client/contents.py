@@ -13,6 +13,7 @@ from trio_mcp.public import public
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.offers import ReadResourceResult
 from trio_mcp.wire.payloads import BlobResourceContents, ResourceContents, TextResourceContents
 
 T = TypeVar("T")
@@ -67,23 +68,13 @@ def read_result(wire: dict[str, Json]) -> ReadResult:
     Raises:
         ProtocolError: It is none.
     """
-    pieces = wire.get("contents")
-    if not isinstance(pieces, list):
-        raise ProtocolError("the server's result has no contents")
-    ttl = wire.get("ttlMs", 0)
-    scope = wire.get("cacheScope")
+    result, ttl = payload(ReadResourceResult, "resources/read", wire), wire.get("ttlMs")
     return ReadResult(
-        [_piece(piece) for piece in pieces],
+        result.contents,
         ttl=max(ttl, 0) / 1000 if isinstance(ttl, int | float) else 0.0,
-        cache_scope=scope if scope == "public" else "private",
-        meta=wire.get("_meta"),
+        cache_scope="public" if result.cache_scope == "public" else "private",
+        meta=result.meta,
     )
-
-
-def _piece(wire: Json) -> ResourceContents:
-    if isinstance(wire, dict) and "text" in wire:
-        return payload(TextResourceContents, "resources/read", wire)
-    return payload(BlobResourceContents, "resources/read", wire)
 
 
 def is_not_found(error: McpError, uri: str) -> bool:

@@ -15,7 +15,7 @@ from trio_mcp.public import public
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.questions import Root
+from trio_mcp.wire.questions import ListRootsResult, Root
 from trio_mcp.wire.revisions import NEWEST
 
 Params = dict[str, Json]
@@ -86,7 +86,7 @@ class Handlers:
         """
         if method == "roots/list" and self.roots is not None:
             roots = [Root(root) if isinstance(root, str) else root for root in self.roots]
-            return {"roots": [to_wire(root, NEWEST) for root in roots]}
+            return to_wire(ListRootsResult(roots), NEWEST)
         if method == "sampling/createMessage" and self.sampling is not None:
             if "tools" in params and not self.sampling_tools:
                 raise McpError(INVALID_PARAMS, "This client does not declare sampling.tools")

@@ -35,6 +35,7 @@ from trio_mcp.wire.errors import (
     McpError,
 )
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.messages import DiscoverResult, InitializeParams, InitializeResult
 from trio_mcp.wire.payloads import Implementation
 from trio_mcp.wire.revisions import (
     LEGACY,
@@ -206,19 +207,18 @@ async def _discover(ask: Ask, identity: ClientIdentity) -> Negotiated:
                 f"no common protocol version: the server refuses {revision.name}, "
                 "which it says that it speaks"
             ) from None
-    match result:
-        case {"supportedVersions": list(offered), "capabilities": dict(capabilities)}:
-            meta = result.get("_meta")
-            return Negotiated(
-                revision=_common(offered),
-                capabilities=capabilities,
-                server_info=await offload(
-                    _identity, meta.get(META_SERVER_INFO) if isinstance(meta, dict) else 0
-                ),
-                instructions=_text(result.get("instructions")),
-                others=_others(result),
-            )
-    raise _NotModern("the server's answer to server/discover is not MCP")
+    try:
+        found = from_wire(result, DiscoverResult)
+    except ValueError as error:
+        raise _NotModern(f"the server's answer to server/discover is not MCP: {error}") from None
+    info = found.meta.get(META_SERVER_INFO) if isinstance(found.meta, dict) else None
+    return Negotiated(
+        revision=_common(found.supported_versions),
+        capabilities=found.capabilities,
+        server_info=await offload(_identity, info),
+        instructions=_text(found.instructions),
+        others=_others(result),
+    )
 
 
 class _Refused(Exception):
@@ -269,30 +269,32 @@ def _common(offered: Json) -> Revision:
 
 async def _initialize(transport: ClientTransport, ask: Ask, identity: ClientIdentity) -> Negotiated:
     wanted = identity.required_revision or NEWEST_LEGACY
-    params = {
-        "protocolVersion": wanted.name,
-        "capabilities": identity.capabilities_in(wanted),
-        "clientInfo": to_wire(identity.info, wanted),
-    }
+    params = InitializeParams(
+        protocol_version=wanted.name,
+        capabilities=identity.capabilities_in(wanted),
+        client_info=to_wire(identity.info, wanted),
+    )
     try:
-        result = await ask("initialize", params)
+        result = await ask("initialize", to_wire(params, wanted))
     except McpError as error:
         raise ProtocolError(f"the server refuses the handshake: {error}") from None
-    match result:
-        case {"protocolVersion": str(version), "capabilities": dict(capabilities)}:
-            if version not in LEGACY:
-                raise ProtocolError(f"the server chose protocol version {version!r:.100}")
-            if identity.required_revision not in (None, LEGACY[version]):
-                raise ProtocolError(f"the server does not speak {wanted.name}, but {version}")
-            await transport.notify("notifications/initialized")
-            return Negotiated(
-                revision=LEGACY[version],
-                capabilities=capabilities,
-                server_info=await offload(_identity, result.get("serverInfo")),
-                instructions=_text(result.get("instructions")),
-                others=_others(result),
-            )
-    raise ProtocolError("the server's answer to initialize is not MCP")
+    try:
+        found = from_wire(result, InitializeResult)
+    except ValueError as error:
+        raise ProtocolError(f"the server's answer to initialize is not MCP: {error}") from None
+    version = found.protocol_version
+    if version not in LEGACY:
+        raise ProtocolError(f"the server chose protocol version {version!r:.100}")
+    if identity.required_revision not in (None, LEGACY[version]):
+        raise ProtocolError(f"the server does not speak {wanted.name}, but {version}")
+    await transport.notify("notifications/initialized")
+    return Negotiated(
+        revision=LEGACY[version],
+        capabilities=found.capabilities,
+        server_info=await offload(_identity, found.server_info),
+        instructions=_text(found.instructions),
+        others=_others(result),
+    )
 
 
 def _identity(wire: Json) -> Implementation | None:

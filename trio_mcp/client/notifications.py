@@ -6,16 +6,18 @@ import inspect
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from trio_mcp.client.cache import ConnectionCache
 from trio_mcp.client.changes import Subscriptions
 from trio_mcp.loggers import logger_of
 from trio_mcp.registry.changes import Change
 from trio_mcp.transports.observe import Broadcast
+from trio_mcp.wire.conversion import Misfit, from_wire
 from trio_mcp.wire.errors import URL_ELICITATION_REQUIRED, McpError
 from trio_mcp.wire.jsonrpc import Json, Notification
-from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
+from trio_mcp.wire.messages import ElicitationCompleteParams, LogParams, ProgressParams
+from trio_mcp.wire.payloads import LoggingLevel
 
 logger = logger_of("trio_mcp.client")
 
@@ -89,6 +91,8 @@ class Notifications:
             return
         try:
             callback(notification.params)
+        except Misfit as error:
+            logger.debug("%s from the server is not MCP: %s", notification.method, error)
         except Exception:  # a callback's mistake must not end the connection
             logger.exception("The callback for %s failed", notification.method)
 
@@ -97,16 +101,15 @@ class Notifications:
         self.on_change(change)
 
     def _take_progress(self, params: dict[str, Json]) -> None:
-        token = params.get("progressToken")
-        callback = self._progress.get(token) if isinstance(token, str | int) else None
-        progress = params.get("progress")
-        if callback is not None and isinstance(progress, int | float):
-            callback(progress, params.get("total"), params.get("message"))
+        told = from_wire(params, ProgressParams)
+        callback = self._progress.get(told.progress_token)
+        if callback is not None:
+            callback(told.progress, told.total, told.message)
 
     def _take_log(self, params: dict[str, Json]) -> None:
-        level: Any = params.get("level")
-        if self._on_log is not None and level in LOGGING_LEVELS:
-            self._on_log(level, params.get("data"), params.get("logger"))
+        if self._on_log is not None:
+            told = from_wire(params, LogParams)
+            self._on_log(told.level, told.data, told.logger)
 
     def note_elicitation(self, params: dict[str, Json]) -> None:
         """Take note of what the user is asked to do at a page, if that has an id."""
@@ -122,8 +125,8 @@ class Notifications:
             self.note_elicitation(params)
 
     def _take_completion(self, params: dict[str, Json]) -> None:
-        id = params.get("elicitationId")
-        if isinstance(id, str) and id in self._elicitations:  # or it is unknown, or is done already
+        id = from_wire(params, ElicitationCompleteParams).elicitation_id
+        if id in self._elicitations:  # or it is unknown, or is done already
             del self._elicitations[id]
             if self._on_completion is not None:
                 self._on_completion(id)

@@ -24,7 +24,7 @@ from trio_mcp.schema import SchemaError, describe_function
 from trio_mcp.schema.errors import errors_at
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.jsonrpc import Json, encode
-from trio_mcp.wire.offers import Completion
+from trio_mcp.wire.offers import CompleteResult, Completion
 from trio_mcp.wire.revisions import Revision
 from trio_mcp.wire.safe_repr import safe_repr
 
@@ -48,7 +48,7 @@ class Completer(Handler):
         return {name: given[name] for name in given.keys() & self.parameters}
 
     def to_result(self, value: Any, name: str, revision: Revision) -> dict[str, Json]:
-        return {"completion": to_wire(suggestions_of(self, value), revision)}
+        return to_wire(CompleteResult(suggestions_of(self, value)), revision)
 
 
 def make_completer(

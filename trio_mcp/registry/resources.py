@@ -25,7 +25,7 @@ from trio_mcp.schema.errors import errors_at
 from trio_mcp.schema.sentences import shorten
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.jsonrpc import Json, encode
-from trio_mcp.wire.offers import ResourceTemplateDescription
+from trio_mcp.wire.offers import ReadResourceResult, ResourceTemplateDescription
 from trio_mcp.wire.payloads import (
     Annotations,
     BlobResourceContents,
@@ -57,11 +57,9 @@ class _Readable(Handler):
     def to_result(self, value: Any, name: str, revision: Revision) -> dict[str, Json]:
         uri = name if self.origin is None else self.origin.target(name)
         contents = contents_of(self, uri, value)
-        result: dict[str, Json] = {"contents": [to_wire(piece, revision) for piece in contents]}
-        if revision.modern:
-            result["ttlMs"] = round(self.cache_ttl * 1000)
-            result["cacheScope"] = self.cache_scope
-        return result
+        ttl_ms = round(self.cache_ttl * 1000)
+        result = ReadResourceResult(contents, ttl_ms=ttl_ms, cache_scope=self.cache_scope)
+        return to_wire(result, revision)
 
     def missing(self, asked: str, error: Exception) -> str:
         return asked  # whatever the function names

@@ -10,8 +10,10 @@ from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed, notification
 from trio_mcp.registry.changes import Notice
 from trio_mcp.server.conversation import ENDED, RequestConversation
 from trio_mcp.server.request import RequestContext
+from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.messages import ElicitationCompleteParams
 
 
 class LegacyConversation(RequestConversation):
@@ -36,7 +38,9 @@ class LegacyConversation(RequestConversation):
         await super().complete_elicitation(id)
         if not self.revision.elicitation_ids:
             return
-        line = notification_line("notifications/elicitation/complete", {"elicitationId": id})
+        line = notification_line(
+            "notifications/elicitation/complete", to_wire(ElicitationCompleteParams(id))
+        )
         channel, listener = self._channel, self._context.session.listener
         if channel is not None:
             await channel.send_notification(line)

@@ -184,6 +184,7 @@ class Torture:
     def progress(self, id: Any, arguments: Message, params: Message) -> list[Message]:
         token = params.get("_meta", {}).get("progressToken")
         steps = [{"progress": 1}, {"progress": 2, "total": 2, "message": "done"}, {"progress": "x"}]
+        steps += [{"progress": 3, "total": "many"}, {"progress": 3, "message": 5}, {}]
         others = [{"progressToken": "unknown", "progress": 1}, {"progressToken": [], "progress": 1}]
         notes = [{"progressToken": token, **step} for step in steps] + others
         return [
