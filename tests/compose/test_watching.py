@@ -59,6 +59,26 @@ async def test_a_change_right_after_subscribing_is_told(up: Era, down: Era, dept
                     assert await anext(changes) == ResourceUpdated(NEWS)
 
 
+@all_eras
+@both_eras
+async def test_it_is_confirmed_through_prefixes_and_registries(up: Era, down: Era) -> None:
+    server = newsroom()
+    inner, outer = Registry("inner"), Registry("outer")
+    inner.mount(Remote(server, era=up), "far")
+    outer.mount(inner, "in")
+    outer.add_resource("own://one", lambda: "one", name="one")
+    with trio.fail_after(LIMIT):
+        async with connect(outer, era=down) as client:
+            [uri] = [uri for uri in outer.resources if uri != "own://one"]
+            page = uri.replace("today", "never")
+            async with client.subscribe(resources=[uri, "own://one", page]) as changes:
+                assert set(changes.uris) == {uri, "own://one"}
+                server.notify_resource_updated(NEWS)
+                assert await anext(changes) == ResourceUpdated(uri)
+                outer.notify_resource_updated("own://one")
+                assert await anext(changes) == ResourceUpdated("own://one")
+
+
 def refusing(uri: str) -> Any:
     """Middleware of a server that will not have a resource subscribed to."""
 

@@ -6,6 +6,7 @@ catalogue (`catalogue_of`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cached_property, partial
@@ -81,6 +82,7 @@ class Catalogue(Provider):
         self._own_extensions: Sequence[Added] = ()
         self.handshake_members: Mapping[str, Json] = {}
         """What the answer to `server/discover` or `initialize` has besides what a registry says."""
+        self._own: Counter[Table] = Counter()  # entries that no provider has brought
         self._is_running = False
         self._shared = _CLOSED
         self._times_open = 0
@@ -98,6 +100,7 @@ class Catalogue(Provider):
             what = f"{LISTED[table].label} {item.name!r}"
             raise SchemaError(f"{what} is registered already; names must be unique.")
         self.add(table, item)
+        self._own[table] += 1
         placed: D = self._tables[table][item.name]  # with what this registry runs around it
         return placed
 
@@ -119,6 +122,7 @@ class Catalogue(Provider):
             what = f"{LISTED[table].label} {name!r:.200}"
             raise ValueError(f"{what} is a mounted part's: remove it there, or unmount the part")
         self.remove(table, name)
+        self._own[table] -= 1
 
     def add_extension(self, extension: Extension) -> None:
         from trio_mcp.registry.extensions import described
@@ -151,8 +155,7 @@ class Catalogue(Provider):
 
     def _has_own(self, *tables: Table) -> bool:
         """Whether it has entries of its own in some tables."""
-        entries = (entry for table in tables for entry in self._tables[table].values())
-        return any(entry.origin is None for entry in entries)
+        return any(self._own[table] for table in tables)
 
     @property
     def logs(self) -> bool:  # type: ignore[override]  # of others, it is an attribute
