@@ -62,7 +62,7 @@ async def test_it_runs_around_the_handshake(era, handshake):
             pass
 
 
-@pytest.mark.requirement("R1")
+@pytest.mark.requirement("L5")
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_it_may_put_a_trace_into_what_is_sent(era):
     """As OpenTelemetry's propagators do: `traceparent`, `tracestate`, `baggage`."""

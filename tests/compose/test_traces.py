@@ -10,7 +10,7 @@ import trio
 
 from trio_mcp import Context, HttpOptions, Registry, Remote, connect, serve_http
 
-pytestmark = pytest.mark.requirement("R1")
+pytestmark = pytest.mark.requirement("L4")
 LIMIT = 60
 TRACE = {
     "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
