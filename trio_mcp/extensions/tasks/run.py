@@ -249,7 +249,8 @@ class Run(CallChannel):
             except StoreError as error:
                 logger.error("The end of task %s cannot be stored: %s", self._claim.id, error)
             failures += 1
-            await trio.sleep(backoff(failures, *RETRY))
+            # Well within the lease: when the store is back, no other process must have the task.
+            await trio.sleep(min(backoff(failures, *RETRY), self._host.lease / 6))
 
     async def _let_go(self, call: KeptCall) -> None:
         """Give the task back, or have it fail, because this process ends first."""
