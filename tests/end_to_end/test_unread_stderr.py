@@ -2,12 +2,15 @@
 
 import fcntl
 import os
+import signal
 import sys
 from collections.abc import Iterator
 
 import pytest
+import trio
 
 from tests.support.processes import call, lines, running, text_of
+from trio_mcp import connect
 
 pytestmark = [
     pytest.mark.requirement("G1", "B8", "B9"),
@@ -35,8 +38,13 @@ async def say(text: str) -> str:
 
 if sys.argv[1] == "trio":
     trio.run(trio_mcp.serve, registry)
-else:
+elif sys.argv[1] == "asyncio":
     asyncio.run(trio_mcp.aio.serve(registry))
+else:
+    serve = partial(trio_mcp.serve_http, registry, port=int(sys.argv[3]), own_process=True)
+    trio.run(serve)
+if sys.argv[-1] == "and more":
+    print("x" * 100_000, file=sys.stderr)
 """
 
 
@@ -56,7 +64,7 @@ async def test_all_calls_are_answered_and_the_end_is_an_end(
     way: str, how: str, unread: tuple[int, int]
 ) -> None:
     ours, theirs = unread
-    command = [sys.executable, "-c", PROGRAM, way, how]
+    command = [sys.executable, "-c", PROGRAM, way, how, "and more"]
     async with running(command, stderr=theirs) as server:
         await server.client.send_bytes(
             lines(*(call(id, "say", text="x" * 50) for id in range(200)))
@@ -87,3 +95,19 @@ async def test_what_was_dropped_is_counted_where_it_was(unread: tuple[int, int])
             except BlockingIOError:
                 pass
         assert await server.finish() == 0
+
+
+async def test_over_http_as_well(unread: tuple[int, int]) -> None:
+    ours, theirs = unread
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener.socket.getsockname()[1]
+    await listener.aclose()
+    command = [sys.executable, "-c", PROGRAM, "http", "log", str(port), "and more"]
+    async with running(command, stderr=theirs) as server:
+        assert b"Serving" in await trio.to_thread.run_sync(os.read, ours, 4096)
+        url = f"http://127.0.0.1:{port}/mcp"
+        async with connect(url, tool_timeout=60) as client:
+            for _ in range(100):
+                assert (await client.call_tool("say", {"text": "x" * 50})).text == "x" * 50
+        server.signal(signal.SIGTERM)
+        assert await server.exit() == 0

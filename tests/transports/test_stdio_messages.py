@@ -130,21 +130,38 @@ async def test_the_log_goes_the_same_way_and_back(stderr: Stderr, autojump_clock
             assert handler.stream is sys.stderr is not stderr.stream
             for _ in range(MOST_BYTES // 50):
                 logger.warning(LINE)
+            await stderr.read_until(b"were dropped")
+            await wait_all_tasks_blocked()
+            stderr.read_nowait()
         assert handler.stream is stderr.stream
     finally:
         logger.removeHandler(handler)
 
 
-async def test_the_end_waits_a_moment_and_no_longer(
+async def test_the_end_waits_a_moment_for_what_is_kept(stderr: Stderr) -> None:
+    async with stderr.without_waiting():
+        said = flood(MOST_BYTES)
+        kept = sys.stderr
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stderr.read_until, b"the last\n")
+            print("the last", file=sys.stderr)
+    assert said
+    print("afterwards", file=kept)  # as if nothing had been
+    assert stderr.read_nowait() == b"afterwards\n"
+
+
+@pytest.mark.parametrize("stderr", ["pipe"], indirect=True)
+async def test_where_nothing_reads_the_end_waits_no_longer_and_neither_does_what_follows(
     stderr: Stderr, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with stderr.without_waiting():
         flood(MOST_BYTES)
         kept = sys.stderr
     assert trio.current_time() == LAST_MOMENT
+    print("late", file=kept)  # which would wait for ever
     stderr.read_nowait()
-    print("late", file=kept)  # as if nothing had been
-    assert stderr.read_nowait() == b"late\n"
+    print("too late", file=kept)
+    assert stderr.read_nowait() == b"too late\n"
 
 
 async def test_a_stderr_that_breaks_holds_up_nothing() -> None:

@@ -231,17 +231,18 @@ async def serve_http(
         if not is_loopback(host) and not policy.asks_for_tokens:
             logger.warning(_EXPOSED, host)
         listeners = await open_tcp(host, port)
-    try:
-        if workers is not None and worker is None:
-            await service.supervise(workers, listeners, private_store=store is None)
-        else:
-            await service.run(secured(listeners, ssl_context), worker, own_process)
-    finally:
+    async with said_without_waiting() if own_process else nullcontext():
         try:
-            await close_all(listeners)
+            if workers is not None and worker is None:
+                await service.supervise(workers, listeners, private_store=store is None)
+            else:
+                await service.run(secured(listeners, ssl_context), worker, own_process)
         finally:
-            handle.reach(ServerState.STOPPED)
-            flush_process(limits.flush_timeout) if own_process else flush_logs()
+            try:
+                await close_all(listeners)
+            finally:
+                handle.reach(ServerState.STOPPED)
+                flush_process(limits.flush_timeout) if own_process else flush_logs()
 
 
 @frozen(eq=False)
@@ -282,10 +283,7 @@ class _Service:
         """Serve in this process: on its own, or as one of several workers."""
         app, handle = self.app, self.handle
         app.workers = worker
-        async with (
-            said_without_waiting() if own_process else nullcontext(),
-            nullcontext() if worker is None else worker.serving(handle.stop, app.report),
-        ):
+        async with nullcontext() if worker is None else worker.serving(handle.stop, app.report):
             with stopping_at_signals(handle) if own_process else nullcontext(), handle.scope:
                 on_stuck = leave_process if own_process else wait_for_stuck
                 async with app.serving(on_stuck) as here:

@@ -16,8 +16,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import Any, Final
 
 import trio
@@ -47,7 +47,7 @@ class Backlog:
         self._kept = bytearray()
         self._dropped = 0  # messages
         self._is_sending = False
-        self._is_over = False
+        self._is_over = self._is_stuck = False
         self._lock = threading.RLock()  # a signal's handler may say something, too
         self._token = trio.lowlevel.current_trio_token()
         self._changed = trio.lowlevel.ParkingLot()
@@ -57,6 +57,9 @@ class Backlog:
         with self._lock:
             if self._is_over:
                 return False
+            if self._is_stuck:
+                self._writer.send_nowait(data)
+                return True
             if not (self._kept or self._is_sending):
                 data = data[self._writer.send_nowait(data) :]
             if self._kept and len(self._kept) + len(data) > MOST_BYTES:
@@ -76,7 +79,8 @@ class Backlog:
                 self._changed.unpark_all()
                 await self._changed.park()
         except trio.BrokenResourceError:
-            self.close()
+            self._is_over = True
+            self._changed.unpark_all()
 
     def _take(self) -> bytes:
         with self._lock:
@@ -93,11 +97,16 @@ class Backlog:
         while (self._kept or self._is_sending) and not self._is_over:
             await self._changed.park()
 
-    def close(self) -> None:
-        """Let everything be written as if this did not exist. What is kept is dropped."""
+    def close(self) -> bool:
+        """Keep nothing any more. Returns whether all was written, or nothing can be.
+
+        If so, what is said from now on is written as if this did not exist. Otherwise what does not
+        fit is dropped for good: the process would wait for ever to say its last words.
+        """
         with self._lock:
-            self._is_over = True
-        self._changed.unpark_all()
+            self._is_stuck = not self._is_over and bool(self._kept or self._is_sending)
+            self._is_over = not self._is_stuck
+            return self._is_over
 
 
 class _Raw(io.RawIOBase):
@@ -125,7 +134,8 @@ async def said_without_waiting(
 ) -> AsyncIterator[None]:
     """Have Python's streams for stderr write without waiting, until the block ends.
 
-    At the end, what is kept has a second to be written.
+    At the end, what is kept has a second to be written. If nothing reads it, these streams stay
+    what they are.
 
     Args:
         stderr_fd: The descriptor.
@@ -134,18 +144,22 @@ async def said_without_waiting(
     if not _may_block(stderr_fd):
         yield
         return
-    with closing(open_writer(stderr_fd)) as writer:
-        backlog = Backlog(writer)
-        async with background_task(backlog.send):
-            try:
-                with ExitStack() as undo:
-                    for name, fd in (("stderr", stderr_fd), ("stdout", stdout_fd)):
-                        undo.enter_context(_replaced(name, fd, backlog))
+    writer = open_writer(stderr_fd)
+    backlog = Backlog(writer)
+    with ExitStack() as undo:
+        undo.callback(writer.close)
+        for name, fd in (("stderr", stderr_fd), ("stdout", stdout_fd)):
+            _replace(undo, name, fd, backlog)
+        try:
+            async with background_task(backlog.send):
+                try:
                     yield
-            finally:
-                with trio.move_on_after(LAST_MOMENT, shield=True):
-                    await backlog.wait_empty()
-                backlog.close()
+                finally:
+                    with trio.move_on_after(LAST_MOMENT, shield=True):
+                        await backlog.wait_empty()
+        finally:
+            if not backlog.close():
+                undo.pop_all()
 
 
 def _may_block(fd: int) -> bool:
@@ -154,26 +168,25 @@ def _may_block(fd: int) -> bool:
     return kind_of(fd) in (Kind.PIPE, Kind.SOCKET) or not (POLLS or os.isatty(fd))
 
 
-@contextmanager
-def _replaced(name: str, fd: int | None, backlog: Backlog) -> Iterator[None]:
+def _replace(undo: ExitStack, name: str, fd: int | None, backlog: Backlog) -> None:
     """Put another stream in place of one of Python's, also in handlers of the log."""
     before = getattr(sys, name)
     if not isinstance(before, io.TextIOWrapper) or _fileno(before) != fd:
-        yield  # a test has put something else there, say
-        return
+        return  # a test has put something else there, say
     before.flush()
     buffer = io.BufferedWriter(_Raw(backlog, before.fileno()))
     mine = io.TextIOWrapper(buffer, before.encoding, before.errors, line_buffering=True)
     setattr(sys, name, mine)
     _hand_over(before, mine)
-    try:
-        yield
-    finally:
-        with suppress(OSError, ValueError):  # it was closed, or stderr is broken
-            mine.flush()
-        if getattr(sys, name) is mine:
-            setattr(sys, name, before)
-        _hand_over(mine, before)
+    undo.callback(_give_back, name, mine, before)
+
+
+def _give_back(name: str, mine: io.TextIOWrapper, before: io.TextIOWrapper) -> None:
+    with suppress(OSError, ValueError):  # it was closed, or stderr is broken
+        mine.flush()
+    if getattr(sys, name) is mine:
+        setattr(sys, name, before)
+    _hand_over(mine, before)
 
 
 def _fileno(stream: io.TextIOWrapper) -> int | None:
