@@ -12,6 +12,7 @@ import trio
 from trio_mcp import Client, McpError, Registry, Remote, ResourceUpdated, connect
 from trio_mcp.client.negotiation import Era
 from trio_mcp.middleware import McpRequest
+from trio_mcp.registry import catalogue_of
 
 pytestmark = pytest.mark.requirement("L4")
 LIMIT = 60
@@ -77,6 +78,20 @@ async def test_it_is_confirmed_through_prefixes_and_registries(up: Era, down: Er
                 assert await anext(changes) == ResourceUpdated(uri)
                 outer.notify_resource_updated("own://one")
                 assert await anext(changes) == ResourceUpdated("own://one")
+
+
+@all_eras
+async def test_what_is_watched_again_at_once_is_confirmed_again(
+    up: Era, autojump_clock: object
+) -> None:
+    async with front(newsroom(), up) as registry:
+        catalogue = catalogue_of(registry)
+        since = trio.current_time()
+        for _ in range(3):
+            with catalogue.changes.listen((), [NEWS, "page://1"]):
+                confirmed = await catalogue.confirm([NEWS, "page://1"])
+                assert set(confirmed) == {NEWS, "page://1"}
+        assert trio.current_time() < since + 1, "nothing was waited for in vain"
 
 
 def refusing(uri: str) -> Any:

@@ -181,6 +181,8 @@ class _Following:
     client: Client
     on_failure: Callable[[Exception], object]
     nursery: trio.Nursery
+    _told: set[str] = field(factory=set)
+    """Those that the server tells of."""
     _groups: list[_Group] = field(factory=list)
     _group_of: dict[str, _Group] = field(factory=dict)
 
@@ -206,8 +208,11 @@ class _Following:
         for uri in [uri for uri in self._group_of if uri not in wanted]:
             group = self._group_of.pop(uri)
             del group.uris[uri]
+            self._told.discard(uri)
             changed[group] = None
         self._groups = [group for group in self._groups if group.uris]
+        again = [uri for uri in wanted if uri in self._told]  # given up, and watched at once again
+        self.watched.settle(again, again)
         for uri in wanted:
             if uri not in self._group_of:
                 if not self._groups or len(self._groups[-1].uris) >= _PER_REQUEST:
@@ -278,6 +283,8 @@ class _Following:
 
     def _settle(self, uris: list[str], told: Collection[str]) -> None:
         self.watched.settle(uris, told)
+        self._told.difference_update(uris)
+        self._told.update(uri for uri in uris if uri in told)
         for uri in uris:  # the next request of the group does without them
             if uri not in told:
                 group = self._group_of.pop(uri, None)
