@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -62,15 +63,16 @@ def end_at_hangup(fd: int, seconds: float, *, ask: bool = False) -> None:
         seconds: How long the process has to end by itself.
         ask: Whether it has to be asked to, by SIGTERM.
     """
-    descriptor = os.dup(fd)
+    if sys.platform != "win32":  # where no process is tied
+        descriptor = os.dup(fd)
 
-    def wait() -> None:
-        hangup = select.poll()
-        hangup.register(descriptor, 0)  # nothing but a hang-up, which is always reported
-        hangup.poll()
-        if ask:
-            os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(seconds)
-        os.kill(os.getpid(), signal.SIGKILL)
+        def wait() -> None:
+            hangup = select.poll()
+            hangup.register(descriptor, 0)  # nothing but a hang-up, which is always reported
+            hangup.poll()
+            if ask:
+                os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(seconds)
+            os.kill(os.getpid(), signal.SIGKILL)
 
-    threading.Thread(target=wait, name="trio-mcp lifeline", daemon=True).start()
+        threading.Thread(target=wait, name="trio-mcp lifeline", daemon=True).start()

@@ -247,13 +247,13 @@ class Supervisor:
 
     async def _run_again(self, fd: int) -> trio.Process:
         kept = {key: each for key, each in os.environ.items() if key != NOTIFY_SOCKET}
-        return await trio.lowlevel.open_process(
-            [sys.executable, *sys.orig_argv[1:]],
-            stdin=subprocess.DEVNULL,
-            pass_fds=(fd, *self._fds),
-            env={**kept, ENVIRONMENT: str(fd)},
-            start_new_session=True,  # Ctrl-C is for the parent, which then stops them once
-        )
+        options: dict[str, Any] = {  # which Windows does not have, but neither has it workers
+            "stdin": subprocess.DEVNULL,
+            "pass_fds": (fd, *self._fds),
+            "env": {**kept, ENVIRONMENT: str(fd)},
+            "start_new_session": True,  # Ctrl-C is for the parent, which then stops them once
+        }
+        return await trio.lowlevel.open_process([sys.executable, *sys.orig_argv[1:]], **options)
 
     async def _attend(self, child: Child) -> None:
         try:
