@@ -22,6 +22,7 @@ from tests.support.processes import (
     workshop,
 )
 from trio_mcp import Client, McpError, connect
+from trio_mcp.system.capabilities import POLLS
 
 EXIT_STUCK = 70
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
@@ -168,6 +169,7 @@ async def test_answers_that_nothing_reads_do_not_keep_the_process() -> None:
 
 @pytest.mark.requirement("B8")
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="pipes cannot be made larger")
+@pytest.mark.skipif(not POLLS, reason="a hang-up cannot be asked for")
 async def test_the_end_of_input_counts_although_more_is_in_it_than_is_read() -> None:
     async with running(workshop()) as server:
         await server.said(b"running")

@@ -11,10 +11,12 @@ import trio
 
 from tests.support.processes import call, lines, running, text_of
 from trio_mcp import connect
+from trio_mcp.system.capabilities import POLLS
 
 pytestmark = [
     pytest.mark.requirement("G1", "B8", "B9"),
     pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="pipes cannot be made smaller"),
+    pytest.mark.skipif(not POLLS, reason="stderr is written to as it is"),
 ]
 
 PROGRAM = """

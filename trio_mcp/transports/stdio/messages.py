@@ -163,9 +163,8 @@ async def said_without_waiting(
 
 
 def _may_block(fd: int) -> bool:
-    if not is_open(fd):
-        return False
-    return kind_of(fd) in (Kind.PIPE, Kind.SOCKET) or not (POLLS or os.isatty(fd))
+    """Whether writing may wait for a reader, and can do without a thread."""
+    return POLLS and is_open(fd) and kind_of(fd) in (Kind.PIPE, Kind.SOCKET)
 
 
 def _replace(undo: ExitStack, name: str, fd: int | None, backlog: Backlog) -> None:
