@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,33 @@ pytestmark = pytest.mark.requirement("E2")
 
 ABOUT: Message = {"supportedVersions": [MODERN], "capabilities": {"tools": {}}}
 TOOLS: Message = {"tools": [{"name": "look", "inputSchema": {"type": "object"}}]}
+
+
+def methods(server: RoughServer) -> list[str]:
+    return [message["method"] for message in server.heard if "method" in message]
+
+
+@pytest.mark.parametrize("fixed", [{"revision": MODERN}, {"era": "modern"}], ids=str)
+async def test_the_tools_are_asked_for_at_the_same_time(fixed: Any) -> None:
+    """Neither is answered before both have arrived: connecting takes one round trip."""
+
+    async def answer(result: Message, wire: Any, request: Message) -> Message:
+        await server.until(lambda message: message.get("method") == "server/discover")
+        await server.until(lambda message: message.get("method") == "tools/list")
+        return result
+
+    answers: dict[str, Any] = {
+        "server/discover": partial(answer, ABOUT),
+        "tools/list": partial(answer, TOOLS),
+    }
+    server = RoughServer("modern", answers)
+    with trio.fail_after(20):
+        async with trio.open_nursery() as server.nursery:
+            async with server.open(**fixed) as client:
+                assert list(client.tools) == ["look"]
+                assert client.capabilities == {"tools": {}}
+                assert methods(server) == ["server/discover", "tools/list"]
+            server.nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("tools", [TOOLS, None, {"code": -32001, "message": "no"}], ids=str)

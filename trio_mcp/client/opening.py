@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_task, run_all
 from trio_mcp.client.client import Client
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.session import ClientSession, ConnectOptions
@@ -36,7 +36,7 @@ from trio_mcp.transports.claims import claimed
 from trio_mcp.transports.memory import serve_in_memory
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, ending_of, open_process
 from trio_mcp.wire.errors import McpError
-from trio_mcp.wire.revisions import Era
+from trio_mcp.wire.revisions import NEWEST, Era
 
 if TYPE_CHECKING:
     from trio_mcp.client.http.endpoint import Endpoint
@@ -137,12 +137,12 @@ async def _introduced(
     options = session.options
     client = Client(session)
     with (limit or TimeLimit.after(options.connect_timeout)).scope() as scope:
-        await session.negotiate(era or options.era)
+        listed = await _negotiated(session, client, era or options.era)
         options.agree(client, session)
         if "tools" not in client.capabilities:
             options.tools.update({})
         elif options.list_tools:
-            await _load_tools(client)
+            await _load_tools(client, listed)
         # In the `_meta` of modern requests it does no harm, even if the server does not log.
         logs = client.era == "modern" or "logging" in client.capabilities
         if options.log_level is not None and logs:
@@ -154,7 +154,33 @@ async def _introduced(
     return client
 
 
-async def _load_tools(client: Client) -> None:
+async def _negotiated(session: ClientSession, client: Client, era: Era | None) -> bool:
+    """Negotiate, and ask a server that has to be a modern one for its tools at the same time.
+
+    Returns:
+        Whether they are known.
+    """
+    if session.options.era != "modern" or not session.options.list_tools:
+        await session.negotiate(era)
+        return False
+    is_listed = False
+
+    async def list_tools() -> None:
+        nonlocal is_listed
+        for _ in range(2):  # so that `server/discover` is on its way before
+            await trio.lowlevel.checkpoint()
+        with suppress(McpError, ClientError):  # what is wrong, `server/discover` shows, or asking
+            await client.refresh_tools(fresh=False)
+            is_listed = True
+
+    session.assume(NEWEST)
+    await run_all([partial(session.negotiate, era), list_tools])
+    return is_listed and session.negotiated.revision is NEWEST
+
+
+async def _load_tools(client: Client, listed: bool) -> None:
+    if listed:
+        return
     try:
         await client.refresh_tools(fresh=False)
     except McpError as error:
