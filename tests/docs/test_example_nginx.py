@@ -152,6 +152,9 @@ async def nginx(
     trust = ssl.create_default_context(cadata=authority.cert_pem.bytes().decode())
     trio.socket.set_custom_hostname_resolver(Resolver())
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        # nginx takes it as it is: a worker that is a moment late would wait in accept() for the
+        # next connection, and leave those that it has.
+        listening.setblocking(False)
         port = listening.getsockname()[1]
         (folder / "nginx.conf").write_text(edit(configuration(port, *instances)))
         async with nginx_process(folder, listening.fileno()):
