@@ -17,9 +17,10 @@ from tests.aio.support import Workshop, in_asyncio, open_descriptors, our_thread
 from tests.support.processes import EXAMPLES, python
 from trio_mcp import Connected, Connecting, Disconnected, Handlers, ListChanged
 from trio_mcp.aio import Client, Registry, connect, connect_all
+from trio_mcp.aio.crossing import Mailbox
 from trio_mcp.aio.inloop import Callback
 from trio_mcp.aio.portal import Portal
-from trio_mcp.aio.run import Mailbox, acquire
+from trio_mcp.aio.run import acquire
 from trio_mcp.aio.wrappers import wrapper_of
 from trio_mcp.errors import AlreadyConnected, CannotStart, NotConnected, ServerExited, UnknownTool
 

@@ -2,8 +2,12 @@
 
 from typing import assert_type
 
+from starlette.applications import Starlette
+from starlette.routing import Mount, Route
+
+import trio_mcp
 from trio_mcp import CallResult, Handlers, Registry, ServerEvent
-from trio_mcp.aio import Client, connect, connect_all
+from trio_mcp.aio import Client, connect, connect_all, http_app
 
 
 async def told(progress: float, total: float | None, message: str | None) -> None:
@@ -23,3 +27,11 @@ async def use(registry: Registry) -> None:
         assert_type(await group.call_tool("one_add", returns=int), int)
         async for event in group.states():
             assert_type(event, ServerEvent)
+
+
+def mount(registry: Registry) -> Starlette:
+    """An app goes wherever a framework takes an ASGI app."""
+    mcp = Mount("/tools", http_app(registry))
+    return Starlette(
+        routes=[mcp, Route("/mcp", http_app(registry)), Mount("/trio", trio_mcp.http_app(registry))]
+    )

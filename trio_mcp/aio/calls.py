@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 import trio
 
-from trio_mcp.aio.run import TrioRun, resolve, settled
+from trio_mcp.aio.crossing import Crossing, resolve, settled
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ Closed = Callable[[], Exception]
 class Call(Generic[T]):
     """A Trio function that an asyncio task waits for."""
 
-    def __init__(self, run: TrioRun, function: Callable[[], Awaitable[T]], closed: Closed) -> None:
+    def __init__(self, run: Crossing, function: Callable[[], Awaitable[T]], closed: Closed) -> None:
         self._run = run
         self._function = function
         self._closed = closed

@@ -14,8 +14,8 @@ import trio
 from attrs import fields, frozen
 
 from trio_mcp.aio.calls import Call
+from trio_mcp.aio.crossing import Crossing, current_crossing
 from trio_mcp.aio.inloop import LoopCall, call_asyncio
-from trio_mcp.aio.run import TrioRun, trio_run
 from trio_mcp.aio.wrappers import wrapper_of
 from trio_mcp.registry import Context
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
@@ -50,7 +50,7 @@ class LoopContext(Context):
     """The context of a handler that runs in the event loop."""
 
     _theirs: Context
-    _run: TrioRun
+    _run: Crossing
     _nursery: trio.Nursery
 
     async def _cross(
@@ -72,7 +72,7 @@ class LoopContext(Context):
 _FIELDS = {item.name: item.alias or item.name for item in fields(Context)}
 
 
-def _in_loop(context: Context, run: TrioRun, nursery: trio.Nursery) -> LoopContext:
+def _in_loop(context: Context, run: Crossing, nursery: trio.Nursery) -> LoopContext:
     given: dict[str, Any] = {alias: getattr(context, name) for name, alias in _FIELDS.items()}
     return LoopContext(**given, theirs=context, run=run, nursery=nursery)
 
@@ -81,8 +81,8 @@ def on_asyncio(function: F) -> F:
     """Run a handler in the event loop of asyncio: a tool, a resource, a prompt, a completion.
 
     `http_app`, `serve` and `connect` of `trio_mcp.aio` take registries with such handlers beside
-    others. A `trio_mcp.aio.Registry` does this with all its `async def` functions. Write it below
-    the decorator of the registry.
+    others. A `trio_mcp.aio.Registry` does this with all its `async def` functions, and may be
+    served by anything. Write it below the decorator of the registry.
 
     The handler's time limit and the client's cancellation cancel its asyncio task. Its `Context`
     has the same methods as any other.
@@ -103,7 +103,7 @@ def on_asyncio(function: F) -> F:
 
     @wraps(function)
     async def run_in_loop(*args: Any, **options: Any) -> Any:
-        run = current_trio_run(function.__name__)
+        run = crossing_for(function.__name__)
         contexts = [name for name, value in options.items() if isinstance(value, Context)]
         if contexts:
             return await _with_contexts(run, function, args, options, contexts)
@@ -112,23 +112,23 @@ def on_asyncio(function: F) -> F:
     return run_in_loop  # type: ignore[return-value]
 
 
-def current_trio_run(what: str) -> TrioRun:
-    """Return the run that has an event loop beside it.
+def crossing_for(what: str) -> Crossing:
+    """Return the way from this Trio run to the event loop beside it.
 
     Raises:
         RuntimeError: There is none, and what to do.
     """
-    run = trio_run.get()
+    run = current_crossing.get()
     if run is None:
         raise RuntimeError(
-            f"{what} is written for asyncio, and there is no asyncio here: serve it by http_app, "
-            "serve or connect of trio_mcp.aio"
+            f"{what} is written for asyncio, and there is no asyncio here: put it in a Registry "
+            "of trio_mcp.aio, or serve it by http_app, serve or connect of trio_mcp.aio"
         )
     return run
 
 
 async def _called(
-    run: TrioRun, function: Callable[..., Awaitable[T]], args: Any, options: Mapping[str, Any]
+    run: Crossing, function: Callable[..., Awaitable[T]], args: Any, options: Mapping[str, Any]
 ) -> T:
     """Run a handler in asyncio, where `SystemExit` would end the loop and all that it serves."""
 
@@ -142,7 +142,7 @@ async def _called(
 
 
 async def _with_contexts(
-    run: TrioRun,
+    run: Crossing,
     function: Callable[..., Awaitable[Any]],
     args: tuple[Any, ...],
     options: dict[str, Any],
@@ -161,7 +161,7 @@ async def _with_contexts(
 
 @asynccontextmanager
 async def opened_in_loop(
-    run: TrioRun, make: Callable[[], AbstractAsyncContextManager[T]]
+    run: Crossing, make: Callable[[], AbstractAsyncContextManager[T]]
 ) -> AsyncIterator[T]:
     """Open a context manager of asyncio's for the block, in one asyncio task.
 

@@ -18,9 +18,10 @@ from typing import Any, Final
 
 import trio
 
+from trio_mcp.aio.crossing import current_crossing, resolve
 from trio_mcp.aio.inloop import call_asyncio
 from trio_mcp.aio.portal import Portal
-from trio_mcp.aio.run import resolve, trio_run
+from trio_mcp.aio.run import TrioRun
 from trio_mcp.aio.wrappers import same_arguments
 from trio_mcp.loggers import logger_of
 from trio_mcp.transports.http.app import HttpApp as TrioHttpApp
@@ -215,8 +216,8 @@ class ServedElsewhere(RuntimeError):
 
 def _let_go(labels: list[str]) -> None:
     """Leave handlers in asyncio to themselves that ignore their cancellation, at the end."""
-    run = trio_run.get()
-    assert run is not None
+    run = current_crossing.get()
+    assert isinstance(run, TrioRun)
     run.nursery.start_soon(run.let_go, 0)
 
 

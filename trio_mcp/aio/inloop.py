@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 import outcome
 import trio
 
-from trio_mcp.aio.run import TrioRun
+from trio_mcp.aio.crossing import Crossing
 from trio_mcp.loggers import logger_of
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class LoopCall(Generic[T]):
     """An asyncio task that a Trio task waits for. Make it in that Trio task."""
 
     def __init__(
-        self, run: TrioRun, start: Callable[[], Coroutine[Any, Any, T]], name: str = "A callback"
+        self, run: Crossing, start: Callable[[], Coroutine[Any, Any, T]], name: str = "A callback"
     ) -> None:
         self._run = run
         self._start = start
@@ -107,7 +107,7 @@ class LoopCall(Generic[T]):
 
 
 async def call_asyncio(
-    run: TrioRun, function: Callable[..., Awaitable[T]], *args: Any, name: str = "A callback"
+    run: Crossing, function: Callable[..., Awaitable[T]], *args: Any, name: str = "A callback"
 ) -> T:
     """Call an asyncio function from Trio, and wait for its end. The log calls it by the name.
 

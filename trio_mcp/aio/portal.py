@@ -13,8 +13,9 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from trio_mcp.aio.calls import Call
+from trio_mcp.aio.crossing import resolve, settled
 from trio_mcp.aio.inloop import Callback
-from trio_mcp.aio.run import TrioRun, acquire, resolve, settled
+from trio_mcp.aio.run import TrioRun, acquire
 from trio_mcp.errors import AlreadyConnected, NotConnected
 
 T = TypeVar("T")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import trio
 
-from trio_mcp.aio.handlers import current_trio_run, on_asyncio, opened_in_loop
+from trio_mcp.aio.beside import loop_beside_trio
+from trio_mcp.aio.handlers import crossing_for, on_asyncio, opened_in_loop
 from trio_mcp.aio.portal import Portal
 from trio_mcp.registry import Registry as TrioRegistry
 from trio_mcp.registry.catalogue import Catalogue
@@ -20,10 +21,17 @@ from trio_mcp.wire.limits import Limits
 
 
 class _Catalogue(Catalogue):
-    def opened(self, limits: Limits | None = None) -> AbstractAsyncContextManager[Opened]:  # type: ignore[override]
-        """Open the lifespan; refuse where there is no asyncio."""
-        current_trio_run(f"registry {self.name!r}")
-        return super().opened(limits)
+    """One whose handlers have an event loop while it is open: where there is none, one is made."""
+
+    @asynccontextmanager
+    async def opened(self, limits: Limits | None = None) -> AsyncIterator[Opened]:
+        async with loop_beside_trio(), super().opened(limits) as found:
+            yield found
+
+    @asynccontextmanager
+    async def lifespan(self, limits: Limits) -> AsyncIterator[Any]:
+        async with loop_beside_trio(), super().lifespan(limits) as state:
+            yield state
 
 
 class Registry(TrioRegistry):
@@ -31,7 +39,9 @@ class Registry(TrioRegistry):
 
     It takes what `trio_mcp.Registry` takes. Handlers and the lifespan are written for asyncio;
     plain `def` handlers run in worker threads, as always. Serve it by `http_app`, `serve` or
-    `connect` of `trio_mcp.aio`.
+    `connect` of `trio_mcp.aio`, and they run in your event loop. Whatever else serves it (the
+    command line, `trio.run(serve, registry)`, another registry that it is mounted in) gives them a
+    loop in a thread of its own, for as long as the registry is open.
 
     Example:
         >>> registry = Registry("clock")
@@ -82,5 +92,5 @@ class Registry(TrioRegistry):
 def _lifespan_in_loop(
     lifespan: Callable[[TrioRegistry], AbstractAsyncContextManager[Any]], registry: TrioRegistry
 ) -> AbstractAsyncContextManager[Any]:
-    run = current_trio_run(f"the lifespan of {registry.name}")
+    run = crossing_for(f"the lifespan of {registry.name}")
     return opened_in_loop(run, partial(lifespan, registry))

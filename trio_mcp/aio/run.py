@@ -24,15 +24,15 @@ import atexit
 import os
 import sys
 import threading
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from weakref import finalize, ref
 
 import trio
 
+from trio_mcp.aio.crossing import Crossing, Message, current_crossing, resolve, settled
 from trio_mcp.background import background_task
 from trio_mcp.loggers import logger_of
 
@@ -45,67 +45,18 @@ _PATIENCE: Final = 2.0
 _EXIT_PATIENCE: Final = 10.0
 """Seconds that the end of the interpreter waits for the end of a run."""
 
-Message = Callable[[], object]
 
-
-class Mailbox:
-    """Functions to be called in another thread, in order, with one wake-up for each burst."""
-
-    def __init__(self, wake: Callable[[Message], object]) -> None:
-        self._wake = wake
-        self._messages: deque[Message] = deque()
-        self._is_woken = False
-
-    def put(self, message: Message) -> None:
-        """Add a function. If the other side has ended, it is dropped."""
-        self._messages.append(message)
-        if not self._is_woken:  # looked at after the append, as `empty` looks for more at the end
-            self._is_woken = True
-            with suppress(RuntimeError):
-                self._wake(self.empty)
-
-    def empty(self) -> None:
-        """Call all that were added. None of these functions may raise.
-
-        At the end, when nothing runs there, two threads may do this at a time.
-        """
-        self._is_woken = False
-        while (message := self._take()) is not None:
-            message()
-
-    def _take(self) -> Message | None:
-        try:
-            return self._messages.popleft()
-        except IndexError:
-            return None
-
-
-class TrioRun:
+class TrioRun(Crossing):
     """A Trio run in a thread, for as long as it has users. Made by `acquire`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.is_copy = False
-        """Whether this process is a fork of the one that has the thread."""
+        super().__init__(loop)
         self._users = 0
-        self._token: trio.lowlevel.TrioToken | None = None
         self._stopping = trio.Event()
-        self._to_trio = Mailbox(self._wake_trio)
-        self._to_loop = Mailbox(loop.call_soon_threadsafe)
         self._ended = loop.create_future()
         self.nursery: trio.Nursery
-        self.is_over = False
-        """Whether the thread has ended."""
-        self.is_orphan = False
-        """Whether its loop runs no more, so that nothing can be expected of it."""
         self.closings: Final[set[Message]] = set()
         """On Trio's side, what closes each of the things that are open."""
-        self.waiting: Final[dict[object, Message]] = {}
-        """On Trio's side, what to do for each task that waits for asyncio, if that is so."""
-        self.cancelled: Final[set[Any]] = set()
-        """Those of them that were cancelled (`LoopCall`)."""
-        self.is_ending = False
-        """Whether the end of the loop is not to wait for what is cancelled."""
         self._thread = threading.Thread(target=self._run, name="trio-mcp", daemon=True)
         _living.add(self)
         self._thread.start()
@@ -141,16 +92,6 @@ class TrioRun:
         if self._loop is not asyncio.get_running_loop():
             raise RuntimeError("it was opened in another event loop; open it in this one as well")
 
-    def post(self, message: Message) -> None:
-        """Call a function in the Trio run, soon. It must not raise."""
-        if self.is_over or not self.is_copy:
-            self._to_trio.put(message)
-        if self.is_over:  # looked at after that, as `_run` empties it once more when it is over
-            self._to_trio.empty()
-
-    def future(self) -> asyncio.Future[None]:
-        return self._loop.create_future()
-
     async def release(self) -> None:
         """Undo one `acquire`; the last user waits until the run has ended."""
         self._users -= 1
@@ -185,34 +126,6 @@ class TrioRun:
 
     # -- Trio's side ----------------------------------------------------------------------
 
-    def start_soon(self, nursery: trio.Nursery, task: Callable[[], Awaitable[object]]) -> bool:
-        """Start a task in a nursery of the run; return false if that is closed."""
-        if self.is_over:  # so this is called in some other thread, and Trio would say nothing clear
-            return False
-        try:
-            nursery.start_soon(task)
-        except RuntimeError:
-            return False
-        return True
-
-    def tell(self, message: Message) -> None:
-        """Call a function in the event loop, soon. It must not raise."""
-        self._to_loop.put(message)
-
-    def prepare_end(self) -> None:
-        """Have the end of the loop not wait for what was cancelled, or is from now on."""
-        self.is_ending = True
-        for call in self.cancelled:
-            self.tell(call.detach)
-
-    async def let_go(self, patience: float) -> None:
-        """Wait so many seconds for what was cancelled in asyncio, and then no longer."""
-        ignoring = set(self.cancelled)
-        if ignoring:
-            await trio.sleep(patience)
-        for call in ignoring & self.cancelled:
-            call.let_go()
-
     def _run(self) -> None:
         try:
             trio.run(self._main)
@@ -226,7 +139,7 @@ class TrioRun:
         self.tell(partial(resolve, self._ended))
 
     async def _main(self) -> None:
-        trio_run.set(self)
+        current_crossing.set(self)
         async with background_task(self._lose_patience), trio.open_nursery() as self.nursery:
             self._token = trio.lowlevel.current_trio_token()
             self._to_trio.empty()  # posted before there was a token to wake it with
@@ -240,11 +153,6 @@ class TrioRun:
         while True:
             await self.let_go(_PATIENCE)
             await trio.sleep(_PATIENCE)
-
-    def _wake_trio(self, empty: Message) -> None:
-        token = self._token
-        if token is not None:
-            token.run_sync_soon(empty)
 
     def _orphan(self) -> None:
         self.is_orphan = True
@@ -260,9 +168,6 @@ class _Canary:
     def __call__(self) -> None:
         """Do nothing."""
 
-
-trio_run: Final[trio.lowlevel.RunVar[TrioRun | None]] = trio.lowlevel.RunVar("trio_mcp.aio", None)
-"""In a Trio run that belongs to an event loop: which one it is."""
 
 _runs: dict[asyncio.AbstractEventLoop, TrioRun] = {}
 """Those that can be used."""
@@ -288,24 +193,6 @@ def acquire() -> TrioRun:
         run = _runs[loop] = TrioRun(loop)
     run._users += 1
     return run
-
-
-def resolve(future: asyncio.Future[None]) -> None:
-    """Finish a future, unless it was cancelled meanwhile."""
-    if not future.done():
-        future.set_result(None)
-
-
-async def settled(future: asyncio.Future[None]) -> None:
-    """Wait for a future that is bound to be done soon; raise a cancellation only then."""
-    cancelled = None
-    while not future.done():
-        try:
-            await asyncio.wait([future])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
 
 
 def _end_all() -> None:
