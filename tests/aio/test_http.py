@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 
 import httpx2
 import pytest
@@ -14,13 +15,16 @@ import uvicorn
 from hypercorn.asyncio import serve as hypercorn
 from hypercorn.config import Config
 from starlette.applications import Starlette
-from starlette.routing import Mount
+from starlette.middleware import Middleware
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 import trio_mcp
 from tests.aio.support import Workshop, in_asyncio, until
 from tests.support.processes import ENVIRONMENT, TIME_LIMIT
-from trio_mcp import Context, Handlers, Limits, ListChanged
+from trio_mcp import Context, Handlers, HttpOptions, Limits, ListChanged
 from trio_mcp.aio import Registry, connect, http_app, on_asyncio
+from trio_mcp.errors import ProtocolError
 
 
 def registry_for_asyncio(**options):
@@ -171,6 +175,7 @@ async def lifespan(registry):
 MOUNTS = {
     "alone": lambda app: app,
     "mounted": lambda app: Starlette(routes=[Mount("/", app)]),
+    "at a path": lambda app: Starlette(routes=[Route("/mcp", app)]),
     "in a lifespan": lambda app: Starlette(
         routes=[Mount("/", app)], lifespan=lambda outer: app.running()
     ),
@@ -188,11 +193,68 @@ def test_all_that_a_registry_for_asyncio_offers_works_under_uvicorn(mount, revis
         async with under_uvicorn(MOUNTS[mount](http_app(registry))) as url:
             await use(url, registry, revision)
             registry.events.clear()
-        closed = mount != "mounted"  # where nobody says when it ends, it ends with the loop
+        closed = mount not in (
+            "mounted",
+            "at a path",
+        )  # where nobody says when it ends, it ends with the loop
         assert registry.events == ["closed"] * closed
 
     run()
     assert registry.events == ["closed"]
+
+
+@pytest.mark.requirement("S5")
+@in_asyncio
+async def test_an_app_that_is_mounted_says_where_its_endpoint_is() -> None:
+    app = Starlette(routes=[Mount("/mcp", http_app(Registry("there")))])
+    async with under_uvicorn(app) as url:
+        with pytest.raises(ProtocolError, match=r"the MCP endpoint is /mcp/mcp\."):
+            async with connect(f"{url}/mcp"):
+                pass
+
+
+USER = ContextVar("the user", default="nobody")
+
+
+class NotingTheUser:
+    """Middleware of ASGI that says by a context variable who calls."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            USER.set(dict(scope["headers"])[b"x-user"].decode())
+        await self.app(scope, receive, send)
+
+
+@pytest.mark.requirement("S5")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@in_asyncio
+async def test_what_middleware_puts_into_context_variables_reaches_each_handler(era) -> None:
+    registry, inner = Registry("users"), trio_mcp.Registry("inner")
+
+    @registry.tool
+    async def asynchronous() -> str:
+        await asyncio.sleep(0)
+        return USER.get()
+
+    @registry.tool
+    def thread() -> str:
+        return USER.get()
+
+    @inner.tool
+    async def of_trio() -> str:
+        return USER.get()
+
+    registry.mount(inner)
+    app = Starlette(routes=[Mount("/", http_app(registry))], middleware=[Middleware(NotingTheUser)])
+    async with under_uvicorn(app) as url:
+        for user in ("ada", "grace"):
+            http = HttpOptions(headers={"X-User": user})
+            async with connect(f"{url}/mcp", era=era, http=http) as client:
+                for tool in client.tools:
+                    assert (await client.call_tool(tool)).text == user
 
 
 @pytest.mark.requirement("L1")

@@ -340,7 +340,8 @@ class HttpApp:
     async def _serve_page(self, http: HttpRequest) -> None:
         page = self._pages.get(http.path)
         if page is None:
-            raise Refusal(404, f"There is nothing here; the MCP endpoint is {self._path}.")
+            mounted = http.scope.get("root_path", "").rstrip("/")
+            raise Refusal(404, f"There is nothing here; the MCP endpoint is {mounted}{self._path}.")
         check_get(http)
         await page(http)
 
