@@ -22,7 +22,7 @@ shop = Registry("shop", version="1.0", lifespan=open_stock, tool_timeout=2.0)
 @shop.tool
 async def order(plant: str, count: int, urgent: bool, context: Context) -> str:
     """Order plants."""
-    stock: Stock = context.state
+    stock: Stock = context.lifespan
     stock[plant] = stock.get(plant, 0) + count
     when = "at once" if urgent else "next week"
     return f"{count} {plant}, {when}"
@@ -37,7 +37,7 @@ async def close_for_good() -> str:
 @shop.resource("stock://{plant}")
 async def stock(plant: str, context: Context) -> int:
     """How many there are."""
-    left: Stock = context.state
+    left: Stock = context.lifespan
     return left.get(plant, 0)
 
 

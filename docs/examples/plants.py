@@ -80,7 +80,7 @@ async def find_plant(name: str, context: Context) -> Plant:
     Args:
         name: The plant.
     """
-    windowsill: Windowsill = context.state
+    windowsill: Windowsill = context.lifespan
     return windowsill.find(name)
 
 
@@ -98,7 +98,7 @@ async def thirsty(
         within: How many days to look ahead.
         room: Look into this room only.
     """
-    windowsill: Windowsill = context.state
+    windowsill: Windowsill = context.lifespan
     last = day + timedelta(days=within)
     return [
         plant.name
@@ -115,7 +115,7 @@ async def water(name: str, day: date, context: Context) -> Plant:
         name: The plant.
         day: The day on which it had water.
     """
-    windowsill: Windowsill = context.state
+    windowsill: Windowsill = context.lifespan
     plant = windowsill.find(name)
     if day < plant.watered:
         raise ToolError(f"{name} had water later than that, on {plant.watered}")
@@ -127,14 +127,14 @@ async def water(name: str, day: date, context: Context) -> Plant:
 @registry.resource("plants://all")
 async def all_plants(context: Context) -> list[Plant]:
     """All plants."""
-    windowsill: Windowsill = context.state
+    windowsill: Windowsill = context.lifespan
     return list(windowsill.plants.values())
 
 
 @registry.resource("plants://{name}")
 async def one_plant(name: str, context: Context) -> Plant:
     """One plant."""
-    windowsill: Windowsill = context.state
+    windowsill: Windowsill = context.lifespan
     if name not in windowsill.plants:
         raise ResourceNotFound(f"plants://{name}")
     return windowsill.plants[name]
@@ -162,7 +162,7 @@ async def give_away(name: str, context: Context) -> str:
     Args:
         name: The plant.
     """
-    windowsill: Windowsill = context.state
+    windowsill: Windowsill = context.lifespan
     plant = windowsill.find(name)
     answer = await context.elicit(f"Give the plant {plant.name} away for good?", bool)
     if not (answer.accepted and answer.value):

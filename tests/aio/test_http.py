@@ -41,7 +41,7 @@ def registry_for_asyncio(**options):
         except asyncio.CancelledError:
             registry.events.append("cancelled")
             raise
-        return f"{context.tool} {context.state}"
+        return f"{context.tool} {context.lifespan}"
 
     @registry.tool
     async def confirm(context: Context) -> bool:

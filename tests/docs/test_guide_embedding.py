@@ -63,7 +63,7 @@ class Lifespan:
 
 
 async def note(word: str, context: Context) -> str:
-    context.state.append(word)
+    context.lifespan.append(word)
     return word
 
 

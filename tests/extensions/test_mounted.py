@@ -116,7 +116,7 @@ class Clashes(ServerExtension):
 
 async def test_tasks_of_a_part_are_tasks() -> None:
     async def state_of(context: Context) -> str:
-        return str(context.state)
+        return str(context.lifespan)
 
     parts = [named(name, extensions=[Tasks()]) for name in ("one", "two")]
     for part in parts:

@@ -592,7 +592,7 @@ async def test_outside_of_requests_it_goes_nowhere(revision, source):
 
     async def work(context: Context) -> str:
         source.warning("work")
-        context.state.start_soon(late)
+        context.lifespan.start_soon(late)
         return "done"
 
     registry = registry_of(work, echo, lifespan=lifespan)

@@ -262,7 +262,7 @@ async def test_it_comes_before_the_answer_and_never_after_it(revision, ending):
 
     async def work(context: Context) -> str:
         await context.progress(1)
-        context.state.start_soon(late, context)
+        context.lifespan.start_soon(late, context)
         await wait_all_tasks_blocked()
         if ending == "error":
             raise RuntimeError

@@ -669,7 +669,7 @@ async def test_the_state_of_the_lifespan_is_there():
         yield "open"
 
     async def look(context: Context) -> str:
-        return f"it is {context.state}"
+        return f"it is {context.lifespan}"
 
     async with serving(prompts(look, lifespan=lifespan)) as (client, _):
         assert said(await get(client, "look")) == "it is open"

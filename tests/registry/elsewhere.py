@@ -71,7 +71,7 @@ class Elsewhere(Provider):
         await context.log("warning", {"odd": True}, logger="deep")
         return {
             "content": [{"type": "text", "text": params["arguments"].get("text", "")}, LINK],
-            "structuredContent": {"state": context.state, "called": context.tool},
+            "structuredContent": {"state": context.lifespan, "called": context.tool},
             "_meta": {"com.example/trace": context.params.get("_meta", {}).get("com.example/id")},
             "com.example/unknown": 1,
         }

@@ -164,7 +164,7 @@ async def test_a_direct_call_opens_the_lifespan_unless_it_is_open():
         events.append("close")
 
     async def look(context: Context) -> str:
-        return context.state
+        return context.lifespan
 
     registry = registry_of(look, lifespan=lifespan)
     assert await registry.call("look") == "state"

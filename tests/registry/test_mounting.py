@@ -59,7 +59,7 @@ def garden(**options: Any) -> Registry:
         await context.progress(1, depth, "digging")
         await context.info("earth")
         LOGGER.warning("a stone")
-        return {"called": context.tool, "state": context.state, "depth": depth}
+        return {"called": context.tool, "state": context.lifespan, "depth": depth}
 
     @registry.tool
     def wait(times: int) -> int:
@@ -91,7 +91,7 @@ def garden(**options: Any) -> Registry:
         """A bed."""
         if name == "nowhere":
             raise ResourceNotFound(context.tool)
-        return [TextResourceContents(context.tool, f"{name} with {context.state}")]
+        return [TextResourceContents(context.tool, f"{name} with {context.lifespan}")]
 
     @registry.resource("plan:today", cache_ttl=5)
     async def plan() -> str:
@@ -456,7 +456,7 @@ def logged(name: str, log: list[str], fails: str = "") -> Any:
 
 
 async def state_of(context: Context) -> str:
-    return str(context.state)
+    return str(context.lifespan)
 
 
 async def test_lifespans_are_opened_once_and_closed_in_reverse() -> None:
@@ -521,7 +521,7 @@ async def test_middleware_sees_what_its_own_registry_knows() -> None:
 
     def noting(name: str) -> Any:
         async def note(call: McpCall, call_next: Any) -> Any:
-            seen.append((name, call.name, call.target, call.context.state))
+            seen.append((name, call.name, call.target, call.context.lifespan))
             return await call_next(call)
 
         return note
@@ -535,7 +535,7 @@ async def test_middleware_sees_what_its_own_registry_knows() -> None:
     middle.add_tool(state_of)
 
     async def read(id: int, context: Context) -> str:
-        return f"{context.tool} {context.state}"
+        return f"{context.tool} {context.lifespan}"
 
     inner.add_resource("x://{id}", read)
     inner.add_completion(["1"], resource="x://{id}", argument="id")

@@ -271,7 +271,7 @@ async def test_who_sees_what_is_for_the_part_to_say() -> None:
     asked: list[Any] = []
 
     def visible(shown: Any, context: Context) -> bool:
-        asked.append((shown.name, context.state))
+        asked.append((shown.name, context.lifespan))
         return bool(shown.name != "book")
 
     @asynccontextmanager

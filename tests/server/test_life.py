@@ -262,7 +262,7 @@ class Span:
 
 async def note(what: str, context: Context) -> str:
     await trio.sleep(0.1)
-    context.state.events.append(what)
+    context.lifespan.events.append(what)
     return what
 
 
@@ -363,7 +363,7 @@ async def test_what_a_context_tells(revision):
         answer = await client.request("tools/call", {"name": "look", "_meta": meta})
     [context] = found
     assert context.tool == "look"
-    assert isinstance(context.state, Span)
+    assert isinstance(context.lifespan, Span)
     assert context.request_id == answer["id"]
     assert len(context.connection_id) == 8
     assert context.revision == revision

@@ -14,7 +14,7 @@ def registry_named(name: str, **options) -> Registry:
 
     @registry.tool
     async def whoami(context: Context) -> str:
-        return f"{name} {context.revision} {context.state}"
+        return f"{name} {context.revision} {context.lifespan}"
 
     @registry.tool
     async def sleep(seconds: float) -> str:

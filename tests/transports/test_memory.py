@@ -181,7 +181,7 @@ async def test_the_registry_is_never_closed():
 
     @registry.tool
     async def state(context: Context) -> str:
-        return context.state
+        return context.lifespan
 
     async with registry.running():
         for _ in range(2):

@@ -89,15 +89,15 @@ class Shop:
 
 
 @registry.tool
-async def with_state(context: Context[Shop]) -> int:
+async def with_lifespan(context: Context[Shop]) -> int:
     """The state has its type."""
-    return context.state.stock + context.state.price  # type: ignore[attr-defined, no-any-return]
+    return context.lifespan.stock + context.lifespan.price  # type: ignore[attr-defined, no-any-return]
 
 
 @registry.tool
 async def without_a_type(context: Context) -> int:
     """Without one, it is anything."""
-    return int(context.state.stock)
+    return int(context.lifespan.stock)
 
 
 async def gather(group: ServerGroup) -> None:

@@ -445,7 +445,7 @@ class Remote(Provider):
 
 
 async def _answer(method: str, params: dict[str, Json], context: Context) -> Mapping[str, Json]:
-    upstream: Upstream = context.state
+    upstream: Upstream = context.lifespan
     return await upstream.answer(method, params, context)
 
 

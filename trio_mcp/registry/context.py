@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from trio_mcp.wire.payloads import Implementation, LoggingLevel, ToolDescription
     from trio_mcp.wire.questions import CreateMessageResult, ModelPreferences, Root, SamplingMessage
 
-    State = TypeVarWithDefault("State", default=Any)
+    Lifespan = TypeVarWithDefault("Lifespan", default=Any)
 else:
-    State = TypeVar("State")
+    Lifespan = TypeVar("Lifespan")
 
 T = TypeVar("T")
 
 
 @public
 @frozen(kw_only=True)
-class Context(Generic[State]):
+class Context(Generic[Lifespan]):
     """The request that a handler is serving, and the way to talk back to its caller.
 
     Annotate a parameter with this class to get one; callers do not see that parameter. A type
-    checker knows the type of `state` in a `Context[Shop]`. The methods must run on the Trio thread:
-    a plain `def` function, which runs in a worker thread, calls them with `trio.from_thread.run`.
+    checker knows the type of `lifespan` in a `Context[Shop]`. The methods must run on the Trio
+    thread: a plain `def` function, in a worker thread, calls them with `trio.from_thread.run`.
 
     Example:
         >>> async def count(to: int, context: Context) -> str:
@@ -49,8 +49,8 @@ class Context(Generic[State]):
     """What was called: a tool's or prompt's name, or a resource's URI. In a provider that is
     mounted, it is the provider's own name for it."""
 
-    state: State = None  # type: ignore[assignment]  # where there is no lifespan
-    """What the registry's lifespan yielded; its type is that of a `Context[State]`."""
+    lifespan: Lifespan = None  # type: ignore[assignment]  # where there is none
+    """What the registry's lifespan yielded; its type is that of a `Context[Lifespan]`."""
 
     request_id: Id | None = None
     """The request's id; `None` when the tool was run by `Registry.call`."""
@@ -403,6 +403,7 @@ class Context(Generic[State]):
 
 
 def inside(context: Context, provider: object, tool: str) -> Context:
-    """Return the context of a call with a mounted provider's state, and its name for the tool."""
+    """Return the context with what a mounted provider's lifespan yielded, and its own name."""
     opened = context._opened
-    return evolve(context, tool=tool, state=None if opened is None else opened.state_of(provider))
+    state = None if opened is None else opened.state_of(provider)
+    return evolve(context, tool=tool, lifespan=state)

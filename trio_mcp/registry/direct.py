@@ -33,7 +33,7 @@ class DirectCall:
     def lends(self, slots: Any) -> None: ...
 
     def context_of(self, call: Call) -> Context:
-        return Context(tool=call.name, state=self.state_of(call.provider), opened=self.opened)
+        return Context(tool=call.name, lifespan=self.state_of(call.provider), opened=self.opened)
 
     def state_of(self, provider: Any) -> Any:
         return self.opened.state if provider is None else self.opened.state_of(provider)

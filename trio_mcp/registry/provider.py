@@ -361,8 +361,8 @@ class Provider:
         """Open what it needs, for as long as the registry that it is mounted in is served.
 
         It is opened after that registry's own lifespan and after the providers that were mounted
-        before, and closed before them. What it yields is `Context.state` of its handlers. What is
-        opened here should not wait for anything slow: see `ready`.
+        before, and closed before them. What it yields is `Context.lifespan` of its handlers. What
+        is opened here should not wait for anything slow: see `ready`.
 
         Raises:
             LifespanError: It cannot be opened; then the registry cannot be served.

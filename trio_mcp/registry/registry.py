@@ -88,7 +88,7 @@ class Registry:
             What a caller does not see is not there for it, wherever it asks. It must not wait.
         lifespan: Makes an async context manager that opens what the server needs and yields it.
             It is entered once when serving begins and left when serving has ended. Handlers find
-            what it yielded in `Context.state`.
+            what it yielded in `Context.lifespan`.
         extensions: Extensions of the protocol that the server has (`ServerExtension`).
         lenient_arguments: Whether an argument that is a text is read as JSON where a tool's schema
             has no use for a text: `'["a"]'` for a list, `"3"` for a number, as many models write

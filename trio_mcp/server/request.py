@@ -101,7 +101,7 @@ class RequestContext:
         session, server = self.session, self.server
         return Context(
             tool=tool,
-            state=server.state_of(provider),
+            lifespan=server.state_of(provider),
             request_id=None if self.id == "" else self.id,  # which a notification has
             connection_id=session.connection_id,
             client_address=session.address,

@@ -75,7 +75,7 @@ class Shop:
     async def look(self, context: Context) -> str:
         """Look at the state."""
         self.happened.append("looked")
-        return str(context.state)
+        return str(context.lifespan)
 
 
 class Lifespan:

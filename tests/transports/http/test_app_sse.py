@@ -304,7 +304,7 @@ async def test_handlers_know_whose_it_is_and_what_the_lifespan_opened() -> None:
         yield "till"
 
     async def look(context: Context) -> str:
-        return f"{context.principal}: {context.state}"
+        return f"{context.principal}: {context.lifespan}"
 
     async with serving(registry_of(look, lifespan=lifespan), TOKENS) as host:
         for headers, name in ((ALICE, "alice"), (BOB, "bob")):
