@@ -6,7 +6,7 @@ when it is first asked for, so a program pays only for what it uses.
 
 from typing import TYPE_CHECKING, Final
 
-from trio_mcp.public import lazily
+from trio_mcp.public import by_name, lazily
 from trio_mcp.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -91,78 +91,58 @@ if TYPE_CHECKING:
     from trio_mcp.wire.questions import ToolResultContent as ToolResultContent
     from trio_mcp.wire.questions import ToolUseContent as ToolUseContent
 
-_NAMES: Final = {
-    "client.cache": ("ResponseCache",),
-    "client.changes": ("ChangeStream",),
-    "client.client": ("Client",),
-    "client.connect": ("ClientConnection", "connect"),
-    "client.contents": ("ReadResult",),
-    "client.handlers": ("Handlers",),
-    "client.http.options": ("HttpOptions",),
-    "client.result": ("CallResult",),
-    "client.state": ("ClientState", "Connected", "Connecting", "Disconnected"),
-    "client.tools": ("RemoteTool",),
-    "compose.remote": ("Remote",),
-    "compose.group": ("GroupServer", "ServerEvent", "ServerGroup", "connect_all"),
-    "registry.asking": ("ElicitResult",),
-    "registry.changes": ("ListChanged", "ResourceUpdated"),
-    "registry.content": ("Audio", "File", "Image"),
-    "registry.context": ("Context",),
-    "registry.options": ("FileOptions", "PromptOptions", "ResourceOptions", "ToolOptions"),
-    "registry.registry": ("Registry",),
-    "registry.transform": ("ArgumentTransform", "Transform"),
-    "server.lifecycle": ("ServerHandle", "ServerState"),
-    "server.signals": ("stop_at_signals",),
-    "transports.control": ("ControlRouter",),
-    "transports.http.app": ("http_app",),
-    "transports.http.card": ("ServerCard",),
-    "transports.http.events": ("EventStore",),
-    "transports.http.policy": ("HttpPolicy",),
-    "transports.http.serve": ("HttpHandle", "serve_http"),
-    "transports.http.server.limits": ("HttpLimits",),
-    "transports.http.session_options": ("SessionOptions",),
-    "transports.memory": ("handle_message",),
-    "transports.stdio.serve": ("serve",),
-    "transports.stream": ("serve_stream",),
-    "wire.errors": ("McpError", "ResourceNotFound", "SchemaError", "ToolError"),
-    "wire.limits": ("Limits",),
-    "wire.offers": (
-        "Completion",
-        "GetPromptResult",
-        "PromptArgument",
-        "PromptDescription",
-        "PromptMessage",
-        "ResourceTemplateDescription",
-    ),
-    "wire.payloads": (
-        "Annotations",
-        "AudioContent",
-        "BlobResourceContents",
-        "CallToolResult",
-        "EmbeddedResource",
-        "Icon",
-        "ImageContent",
-        "Implementation",
-        "ResourceDescription",
-        "ResourceLink",
-        "TextContent",
-        "TextResourceContents",
-        "ToolAnnotations",
-        "ToolDescription",
-    ),
-    "wire.questions": (
-        "CreateMessageResult",
-        "ModelHint",
-        "ModelPreferences",
-        "Root",
-        "SamplingMessage",
-        "ToolResultContent",
-        "ToolUseContent",
-    ),
-}
+MODULES: Final = by_name(
+    {
+        "client.cache": "ResponseCache",
+        "client.changes": "ChangeStream",
+        "client.client": "Client",
+        "client.connect": "ClientConnection connect",
+        "client.contents": "ReadResult",
+        "client.handlers": "Handlers",
+        "client.http.options": "HttpOptions",
+        "client.result": "CallResult",
+        "client.state": "ClientState Connected Connecting Disconnected",
+        "client.tools": "RemoteTool",
+        "compose.group": "GroupServer ServerEvent ServerGroup connect_all",
+        "compose.remote": "Remote",
+        "registry.asking": "ElicitResult",
+        "registry.changes": "ListChanged ResourceUpdated",
+        "registry.content": "Audio File Image",
+        "registry.context": "Context",
+        "registry.options": "FileOptions PromptOptions ResourceOptions ToolOptions",
+        "registry.registry": "Registry",
+        "registry.transform": "ArgumentTransform Transform",
+        "server.lifecycle": "ServerHandle ServerState",
+        "server.signals": "stop_at_signals",
+        "transports.control": "ControlRouter",
+        "transports.http.app": "http_app",
+        "transports.http.card": "ServerCard",
+        "transports.http.events": "EventStore",
+        "transports.http.policy": "HttpPolicy",
+        "transports.http.serve": "HttpHandle serve_http",
+        "transports.http.server.limits": "HttpLimits",
+        "transports.http.session_options": "SessionOptions",
+        "transports.memory": "handle_message",
+        "transports.stdio.serve": "serve",
+        "transports.stream": "serve_stream",
+        "wire.errors": "McpError ResourceNotFound SchemaError ToolError",
+        "wire.limits": "Limits",
+        "wire.offers": (
+            "Completion GetPromptResult PromptArgument PromptDescription PromptMessage "
+            "ResourceTemplateDescription"
+        ),
+        "wire.payloads": (
+            "Annotations AudioContent BlobResourceContents CallToolResult EmbeddedResource Icon "
+            "ImageContent Implementation ResourceDescription ResourceLink TextContent "
+            "TextResourceContents ToolAnnotations ToolDescription"
+        ),
+        "wire.questions": (
+            "CreateMessageResult ModelHint ModelPreferences Root SamplingMessage "
+            "ToolResultContent ToolUseContent"
+        ),
+    }
+)
 """The public names, by the module that defines them."""
-
-MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
 
 _EXTRAS: Final = {
     "transports.http.app": "http",

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from trio_mcp.public import lazily
+from trio_mcp.public import by_name, lazily
 
 if TYPE_CHECKING:
     from trio_mcp.client.extension import ClientExtension as ClientExtension
@@ -16,18 +16,16 @@ if TYPE_CHECKING:
     from trio_mcp.threads import offload as offload
     from trio_mcp.wire.methods import Method as Method
 
-MODULES: Final = {
-    "CallChannel": "server.background",
-    "ClientExtension": "client.extension",
-    "ExtensionMethod": "registry.extension",
-    "ExtensionRequest": "registry.extension",
-    "ExtensionServing": "server.extension",
-    "ExtensionSubscription": "registry.extension",
-    "Method": "wire.methods",
-    "PendingCall": "client.extension",
-    "ServerExtension": "server.extension",
-    "offload": "threads",
-}
+MODULES: Final = by_name(
+    {
+        "client.extension": "ClientExtension PendingCall",
+        "registry.extension": "ExtensionMethod ExtensionRequest ExtensionSubscription",
+        "server.background": "CallChannel",
+        "server.extension": "ExtensionServing ServerExtension",
+        "threads": "offload",
+        "wire.methods": "Method",
+    }
+)
 
 __all__ = sorted(MODULES)
 

@@ -20,6 +20,11 @@ def public_in(package: str) -> Callable[[T], T]:
 public = public_in("trio_mcp")
 
 
+def by_name(modules: Mapping[str, str]) -> dict[str, str]:
+    """Return the modules of names, of which each module has some, with spaces between."""
+    return {name: module for module, names in modules.items() for name in names.split()}
+
+
 def lazily(
     namespace: dict[str, Any],
     modules: Mapping[str, str],

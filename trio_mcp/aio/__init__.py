@@ -5,7 +5,7 @@ As in `trio_mcp`, each name is imported when it is first asked for.
 
 from typing import TYPE_CHECKING, Final
 
-from trio_mcp.public import lazily
+from trio_mcp.public import by_name, lazily
 
 if TYPE_CHECKING:
     from trio_mcp.aio.client import ChangeStream as ChangeStream
@@ -20,19 +20,16 @@ if TYPE_CHECKING:
     from trio_mcp.aio.registry import Registry as Registry
     from trio_mcp.aio.stdio import serve as serve
 
-_MODULES: Final = {
-    "ChangeStream": "aio.client",
-    "Client": "aio.client",
-    "ClientConnection": "aio.client",
-    "GroupConnection": "aio.group",
-    "Registry": "aio.registry",
-    "ServerGroup": "aio.group",
-    "connect": "aio.client",
-    "connect_all": "aio.group",
-    "http_app": "aio.http",
-    "on_asyncio": "aio.handlers",
-    "serve": "aio.stdio",
-}
+_MODULES: Final = by_name(
+    {
+        "aio.client": "ChangeStream Client ClientConnection connect",
+        "aio.group": "GroupConnection ServerGroup connect_all",
+        "aio.handlers": "on_asyncio",
+        "aio.http": "http_app",
+        "aio.registry": "Registry",
+        "aio.stdio": "serve",
+    }
+)
 
 _EXTRAS: Final = {"aio.http": "http"}
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from trio_mcp.public import lazily
+from trio_mcp.public import by_name, lazily
 
 if TYPE_CHECKING:
     from trio_mcp.auth.authorization import Authorization as Authorization
@@ -42,44 +42,23 @@ if TYPE_CHECKING:
     from trio_mcp.auth.server.resource import ReplayStore as ReplayStore
     from trio_mcp.auth.server.resource import ResourceServer as ResourceServer
 
-MODULES: Final = {
-    "Authorization": "auth.authorization",
-    "ClientCredentials": "auth.client.machines",
-    "ClientRegistration": "auth.documents",
-    "DPoP": "auth.server.resource",
-    "EnterpriseManaged": "auth.client.machines",
-    "Fetching": "auth.fetching",
-    "FileStore": "auth.client.stores",
-    "Identity": "auth.proxy.identity",
-    "Introspection": "auth.server.resource",
-    "KeyringStore": "auth.client.stores",
-    "Login": "auth.client.stores",
-    "LoginProvider": "auth.proxy.provider",
-    "Member": "auth.proxy.identity",
-    "MemoryStore": "auth.client.stores",
-    "OAuth": "auth.client.oauth",
-    "OAuthProxy": "auth.proxy.options",
-    "OnBehalfOf": "auth.proxy.exchange",
-    "ReplayStore": "auth.server.resource",
-    "ResourceServer": "auth.server.resource",
-    "Token": "auth.client.tokens",
-    "TokenExchange": "auth.proxy.exchange",
-    "TokenStore": "auth.client.stores",
-    "WorkloadIdentity": "auth.client.machines",
-    "auth0": "auth.proxy.presets",
-    "cognito": "auth.proxy.presets",
-    "domain": "auth.proxy.identity",
-    "entra": "auth.proxy.presets",
-    "github": "auth.proxy.presets",
-    "google": "auth.proxy.presets",
-    "group": "auth.proxy.identity",
-    "keycloak": "auth.proxy.presets",
-    "oidc": "auth.proxy.presets",
-    "okta": "auth.proxy.presets",
-    "open_in_browser": "auth.client.oauth",
-    "provider_token": "auth.proxy.exchange",
-    "organization": "auth.proxy.identity",
-}
+MODULES: Final = by_name(
+    {
+        "auth.authorization": "Authorization",
+        "auth.client.machines": "ClientCredentials EnterpriseManaged WorkloadIdentity",
+        "auth.client.oauth": "OAuth open_in_browser",
+        "auth.client.stores": "FileStore KeyringStore Login MemoryStore TokenStore",
+        "auth.client.tokens": "Token",
+        "auth.documents": "ClientRegistration",
+        "auth.fetching": "Fetching",
+        "auth.proxy.exchange": "OnBehalfOf TokenExchange provider_token",
+        "auth.proxy.identity": "Identity Member domain group organization",
+        "auth.proxy.options": "OAuthProxy",
+        "auth.proxy.presets": "auth0 cognito entra github google keycloak oidc okta",
+        "auth.proxy.provider": "LoginProvider",
+        "auth.server.resource": "DPoP Introspection ReplayStore ResourceServer",
+    }
+)
 
 _EXTRAS: Final = {
     "auth.client.machines": "auth",

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from trio_mcp.public import lazily
+from trio_mcp.public import by_name, lazily
 
 if TYPE_CHECKING:
     from trio_mcp.compose.gateway import Gateway as Gateway
@@ -15,17 +15,14 @@ if TYPE_CHECKING:
     from trio_mcp.registry.forwarding import forwarded_entry as forwarded_entry
     from trio_mcp.registry.provider import Provider as Provider
 
-MODULES: Final = {
-    "ArgumentRef": "registry.forwarding",
-    "Backoff": "compose.supervised",
-    "Gateway": "compose.gateway",
-    "GatewayOptions": "compose.gateway",
-    "Provider": "registry.provider",
-    "RemoteOptions": "compose.gateway",
-    "forwarded_entry": "registry.forwarding",
-    "open_gateway": "compose.gateway",
-    "open_proxy": "compose.gateway",
-}
+MODULES: Final = by_name(
+    {
+        "compose.gateway": "Gateway GatewayOptions RemoteOptions open_gateway open_proxy",
+        "compose.supervised": "Backoff",
+        "registry.forwarding": "ArgumentRef forwarded_entry",
+        "registry.provider": "Provider",
+    }
+)
 
 __all__ = sorted(MODULES)
 

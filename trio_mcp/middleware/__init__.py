@@ -6,7 +6,7 @@ around requests or around calls, and may also stand in `connect(middleware=[…]
 
 from typing import TYPE_CHECKING, Final
 
-from trio_mcp.public import lazily
+from trio_mcp.public import by_name, lazily
 
 if TYPE_CHECKING:
     from trio_mcp.middleware.audit import AuditLog as AuditLog
@@ -20,18 +20,16 @@ if TYPE_CHECKING:
     from trio_mcp.registry.middleware import McpRequest as McpRequest
     from trio_mcp.registry.middleware import RequestNext as RequestNext
 
-MODULES: Final = {
-    "AuditLog": "middleware.audit",
-    "Cache": "middleware.caching",
-    "CallNext": "registry.middleware",
-    "McpCall": "registry.middleware",
-    "McpRequest": "registry.middleware",
-    "RateLimit": "middleware.rate",
-    "RequestNext": "registry.middleware",
-    "ResultSize": "middleware.size",
-    "Retry": "middleware.retry",
-    "SlowCalls": "middleware.audit",
-}
+MODULES: Final = by_name(
+    {
+        "middleware.audit": "AuditLog SlowCalls",
+        "middleware.caching": "Cache",
+        "middleware.rate": "RateLimit",
+        "middleware.retry": "Retry",
+        "middleware.size": "ResultSize",
+        "registry.middleware": "CallNext McpCall McpRequest RequestNext",
+    }
+)
 
 __all__ = sorted(MODULES)
 

@@ -6,7 +6,7 @@ is imported from its module, so that nothing else waits for it.
 
 from typing import TYPE_CHECKING, Final
 
-from trio_mcp.public import lazily
+from trio_mcp.public import by_name, lazily
 from trio_mcp.schema.annotations import schema_of
 from trio_mcp.schema.errors import ArgumentError, Problem
 from trio_mcp.schema.functions import FunctionSchema, describe_function
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from trio_mcp.schema.parameters import Parameter as Parameter
     from trio_mcp.schema.parameters import String as String
 
-MODULES: Final = dict.fromkeys(
-    ["AnyValue", "Array", "Boolean", "Integer", "Number", "Object", "OneOf", "Parameter", "String"],
-    "schema.parameters",
+MODULES: Final = by_name(
+    {"schema.parameters": "AnyValue Array Boolean Integer Number Object OneOf Parameter String"}
 )
 
 __all__ = [

@@ -6,7 +6,7 @@ pytest finds the plugin by itself, where it is installed next to this package. I
 
 from typing import TYPE_CHECKING, Final
 
-from trio_mcp.public import lazily
+from trio_mcp.public import by_name, lazily
 
 if TYPE_CHECKING:
     from trio_mcp.testing.answers import CANCEL as CANCEL
@@ -22,20 +22,16 @@ if TYPE_CHECKING:
     from trio_mcp.testing.tester import McpTester as McpTester
     from trio_mcp.testing.tester import ProgressReport as ProgressReport
 
-_MODULES: Final = {
-    "CANCEL": "testing.answers",
-    "ConnectOptions": "testing.options",
-    "DECLINE": "testing.answers",
-    "LineEnds": "testing.suites.lines",
-    "LineTransportSuite": "testing.suites.lines",
-    "LogMessage": "testing.tester",
-    "McpTester": "testing.tester",
-    "ProgressReport": "testing.tester",
-    "ProviderSuite": "testing.suites.providers",
-    "ServeOptions": "testing.options",
-    "StoreClock": "testing.suites.stores",
-    "StoreSuite": "testing.suites.stores",
-}
+_MODULES: Final = by_name(
+    {
+        "testing.answers": "CANCEL DECLINE",
+        "testing.options": "ConnectOptions ServeOptions",
+        "testing.suites.lines": "LineEnds LineTransportSuite",
+        "testing.suites.providers": "ProviderSuite",
+        "testing.suites.stores": "StoreClock StoreSuite",
+        "testing.tester": "LogMessage McpTester ProgressReport",
+    }
+)
 
 __all__ = sorted(_MODULES)
 

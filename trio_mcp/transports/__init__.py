@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from trio_mcp.public import lazily
+from trio_mcp.public import by_name, lazily
 
 if TYPE_CHECKING:
     from trio_mcp.transports.process import ProcessExited as ProcessExited
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from trio_mcp.transports.process import StdioTransport as StdioTransport
     from trio_mcp.transports.process import open_process as open_process
 
-MODULES: Final = {
-    "ProcessExited": "transports.process",
-    "ProcessOptions": "transports.process",
-    "ProcessRunning": "transports.process",
-    "StdioTransport": "transports.process",
-    "open_process": "transports.process",
-}
+MODULES: Final = by_name(
+    {
+        "transports.process": (
+            "ProcessExited ProcessOptions ProcessRunning StdioTransport open_process"
+        ),
+    }
+)
 
 __all__ = sorted(MODULES)
 

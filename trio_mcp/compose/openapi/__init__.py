@@ -10,18 +10,20 @@
 
 from typing import TYPE_CHECKING, Final
 
-from trio_mcp.public import lazily
+from trio_mcp.public import by_name, lazily
 
 if TYPE_CHECKING:
     from trio_mcp.compose.openapi.build import openapi as openapi
     from trio_mcp.compose.openapi.operations import Operation as Operation
     from trio_mcp.compose.openapi.pages import Pages as Pages
 
-MODULES: Final = {
-    "Operation": "compose.openapi.operations",
-    "Pages": "compose.openapi.pages",
-    "openapi": "compose.openapi.build",
-}
+MODULES: Final = by_name(
+    {
+        "compose.openapi.build": "openapi",
+        "compose.openapi.operations": "Operation",
+        "compose.openapi.pages": "Pages",
+    }
+)
 
 _EXTRAS: Final = {"compose.openapi.build": "openapi", "compose.openapi.pages": "openapi"}
 """By the modules that cannot be imported without it, an extra."""

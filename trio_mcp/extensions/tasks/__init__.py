@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from trio_mcp.public import lazily
+from trio_mcp.public import by_name, lazily
 
 if TYPE_CHECKING:
     from trio_mcp.extensions.tasks.client import TasksClient as TasksClient
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from trio_mcp.extensions.tasks.server import Tasks as Tasks
     from trio_mcp.extensions.tasks.server import continue_as_task as continue_as_task
 
-_MODULES: Final = {
-    "TaskInfo": "extensions.tasks.info",
-    "TaskOptions": "extensions.tasks.options",
-    "Tasks": "extensions.tasks.server",
-    "TasksClient": "extensions.tasks.client",
-    "continue_as_task": "extensions.tasks.server",
-}
+_MODULES: Final = by_name(
+    {
+        "extensions.tasks.client": "TasksClient",
+        "extensions.tasks.info": "TaskInfo",
+        "extensions.tasks.options": "TaskOptions",
+        "extensions.tasks.server": "Tasks continue_as_task",
+    }
+)
 
 __all__ = sorted(_MODULES)
 
