@@ -27,8 +27,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.transports.http.app import HttpApp as TrioHttpApp
 from trio_mcp.transports.http.app import http_app as trio_http_app
 from trio_mcp.transports.http.request import JSON, Refusal, stopping
-from trio_mcp.transports.http.server.asgi import Message, Receive, Scope, Send
-from trio_mcp.transports.http.server.peers import CANCELS
+from trio_mcp.transports.http.server.asgi import CANCELS, Message, Receive, Scope, Send
 from trio_mcp.wire.limits import Limits
 
 logger = logger_of("trio_mcp.http")

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import Final
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
 
 import trio
 
@@ -181,3 +183,40 @@ async def serving(
     """
     async with tasks_around(registry, limits, on_stuck) as here, here.lifespan():
         yield here
+
+
+_PROVIDERS: Final = {
+    "opentelemetry.trace": "get_tracer_provider",
+    "opentelemetry.metrics": "get_meter_provider",
+    "opentelemetry._logs": "get_logger_provider",
+}
+"""Where the application may have what exports its telemetry, once it has imported that."""
+
+
+def flush_logs() -> None:
+    """Flush all handlers of the log."""
+    loggers = [logging.root, *logging.root.manager.loggerDict.values()]
+    for logger in loggers:
+        for handler in logger.handlers if isinstance(logger, logging.Logger) else ():
+            with suppress(Exception):  # its file is closed, say, or there is no room
+                handler.flush()
+
+
+def flush_process(seconds: float) -> None:
+    """Flush logs, and what OpenTelemetry has not exported, of a process that is about to end.
+
+    It blocks, for at most so many seconds: an exporter may wait for a server that is gone, and a
+    handler for its reader.
+    """
+    thread = threading.Thread(target=_flush_all, args=(seconds,), daemon=True)
+    thread.start()
+    thread.join(seconds)
+
+
+def _flush_all(seconds: float) -> None:
+    flush_logs()
+    for module, getter in _PROVIDERS.items():
+        if module in sys.modules:
+            provider: Any = getattr(sys.modules[module], getter)()
+            if hasattr(provider, "force_flush"):  # only the one of the SDK has anything to export
+                provider.force_flush(int(seconds * 1000))

@@ -33,7 +33,7 @@ from trio_mcp import (
     http_app,
 )
 from trio_mcp.store.protocol import StoreLike
-from trio_mcp.transports.http.server.peers import CANCELS as EXTENSION
+from trio_mcp.transports.http.server.asgi import CANCELS as EXTENSION
 
 CANCELS, IGNORES, RAISES = "cancels", "ignores", "raises"
 MANNERS = [CANCELS, IGNORES, RAISES]

@@ -38,7 +38,7 @@ from trio_mcp.transports.http.server import (
     open_unix,
     serve_asgi,
 )
-from trio_mcp.transports.http.server.backlog import Backlog
+from trio_mcp.transports.http.server.listeners import Backlog
 
 
 class Running:

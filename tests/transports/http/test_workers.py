@@ -28,8 +28,7 @@ from trio_mcp import Handlers, Registry, Remote, connect, serve_http
 from trio_mcp.extensions.tasks import TasksClient
 from trio_mcp.registry import catalogue_of
 from trio_mcp.registry.sealing import Sealer
-from trio_mcp.transports.http.workers.channel import Channel
-from trio_mcp.transports.http.workers.totals import Report, Snapshot, add, note_servers
+from trio_mcp.transports.http.workers.channel import Channel, Report, Snapshot, add, note_servers
 from trio_mcp.transports.http.workers.worker import Worker
 
 pytestmark = [

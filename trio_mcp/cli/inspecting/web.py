@@ -15,7 +15,7 @@ from trio_mcp.cli.options import ConnectionOptions
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import Target
 from trio_mcp.transports.http.server import open_tcp, serve_asgi
-from trio_mcp.transports.http.server.peers import bound_address
+from trio_mcp.transports.http.server.asgi import bound_address
 from trio_mcp.transports.process import open_process
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits

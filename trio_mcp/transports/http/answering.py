@@ -28,7 +28,7 @@ from trio_mcp.transports.http.request import (
     Pieces,
     pieces_of,
 )
-from trio_mcp.transports.http.server.peers import CANCELS
+from trio_mcp.transports.http.server.asgi import CANCELS
 from trio_mcp.wire.answers import Reply, reply_line
 from trio_mcp.wire.errors import (
     HEADER_MISMATCH,

@@ -32,8 +32,7 @@ from trio_mcp.transports.http.legacy_sse import SseEndpoint
 from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics, text_of
 from trio_mcp.transports.http.policy import HttpPolicy, policy_with
 from trio_mcp.transports.http.request import Disconnected, HttpRequest, Methods, Refusal
-from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
-from trio_mcp.transports.http.server.peers import CANCELS
+from trio_mcp.transports.http.server.asgi import CANCELS, Receive, Scope, Send
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sessions import Sessions
 from trio_mcp.transports.http.shares import Shares
@@ -50,7 +49,7 @@ if TYPE_CHECKING:  # few servers have one
     from trio_mcp.store.protocol import StoreLike
     from trio_mcp.transports.http.card import ServerCard
     from trio_mcp.transports.http.explorer import ExplorerPage
-    from trio_mcp.transports.http.workers.totals import Report
+    from trio_mcp.transports.http.workers.channel import Report
     from trio_mcp.transports.http.workers.worker import Worker
 
 logger = logger_of("trio_mcp.http")

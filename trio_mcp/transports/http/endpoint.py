@@ -36,9 +36,15 @@ from trio_mcp.transports.http.answering import (
     while_connected,
 )
 from trio_mcp.transports.http.guard import Guard
-from trio_mcp.transports.http.header_check import VERSION, check_headers
 from trio_mcp.transports.http.policy import HttpPolicy
-from trio_mcp.transports.http.posted import accepts, bad_message, check_json, read_message
+from trio_mcp.transports.http.posted import (
+    VERSION,
+    accepts,
+    bad_message,
+    check_headers,
+    check_json,
+    read_message,
+)
 from trio_mcp.transports.http.request import (
     EVENTS,
     JSON,

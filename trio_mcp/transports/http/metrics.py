@@ -20,7 +20,7 @@ from trio_mcp.loggers import logger_of
 
 if TYPE_CHECKING:
     from trio_mcp.server.handlercall import HandlerCall
-    from trio_mcp.transports.http.workers.totals import Snapshot
+    from trio_mcp.transports.http.workers.channel import Snapshot
 
 logger = logger_of("trio_mcp.http")
 

@@ -24,7 +24,6 @@ from trio_mcp.registry.registry import check_registry
 from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.server.signals import stopping_at_signals
-from trio_mcp.transports.flushing import flush_logs, flush_process
 from trio_mcp.transports.http.app import EXPLORER_PATH, HttpApp, http_app
 from trio_mcp.transports.http.metrics import log_totals
 from trio_mcp.transports.http.policy import HttpPolicy, policy_with
@@ -41,7 +40,13 @@ from trio_mcp.transports.http.server import (
     serve_asgi,
 )
 from trio_mcp.transports.http.session_options import SessionOptions
-from trio_mcp.transports.serving import Serving, leave_process, wait_for_stuck
+from trio_mcp.transports.serving import (
+    Serving,
+    flush_logs,
+    flush_process,
+    leave_process,
+    wait_for_stuck,
+)
 from trio_mcp.transports.stdio.messages import said_without_waiting
 from trio_mcp.wire.limits import Limits
 

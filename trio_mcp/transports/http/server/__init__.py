@@ -2,8 +2,8 @@
 
 From the wire up: `head`, `body` and `response` turn bytes into requests and responses into bytes
 and do no I/O; `pipe` moves the bytes; `connection` holds both together for one client, with an
-`exchange` per request; `watch` looks after the deadlines of all connections; `listeners`, `backlog`
-and `serve` bring the connections in.
+`exchange` per request; `service` looks after all connections and their deadlines; `listeners` and
+`serve` bring them in.
 """
 
 from trio_mcp.transports.http.server.limits import HttpLimits

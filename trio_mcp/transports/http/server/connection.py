@@ -20,15 +20,13 @@ from typing import Final, Literal
 import trio
 
 from trio_mcp.loggers import logger_of
-from trio_mcp.transports.http.server.asgi import Scope
+from trio_mcp.transports.http.server.asgi import Scope, base_scope
 from trio_mcp.transports.http.server.body import Body, body_of
 from trio_mcp.transports.http.server.exchange import Exchange
 from trio_mcp.transports.http.server.head import Head, HeadReader
-from trio_mcp.transports.http.server.peers import base_scope
 from trio_mcp.transports.http.server.pipe import pipe_over
 from trio_mcp.transports.http.server.response import Refused, ResponseError
-from trio_mcp.transports.http.server.service import Service
-from trio_mcp.transports.http.server.watch import LISTEN_AFTER, Watch
+from trio_mcp.transports.http.server.service import LISTEN_AFTER, Service, Watch
 from trio_mcp.wire.networks import network_of
 
 logger = logger_of("trio_mcp.http")

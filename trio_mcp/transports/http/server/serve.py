@@ -10,14 +10,11 @@ from typing import Final
 import trio
 
 from trio_mcp.loggers import logger_of
-from trio_mcp.transports.http.server.asgi import AsgiApp
-from trio_mcp.transports.http.server.backlog import Backlog
+from trio_mcp.transports.http.server.asgi import Address, AsgiApp, bound_address
 from trio_mcp.transports.http.server.connection import Connection
 from trio_mcp.transports.http.server.limits import HttpLimits
-from trio_mcp.transports.http.server.listeners import Listeners
-from trio_mcp.transports.http.server.peers import Address, bound_address
-from trio_mcp.transports.http.server.service import HttpCounters, Service
-from trio_mcp.transports.http.server.watch import Watch
+from trio_mcp.transports.http.server.listeners import Backlog, Listeners
+from trio_mcp.transports.http.server.service import HttpCounters, Service, Watch
 
 logger = logger_of("trio_mcp.http")
 

@@ -56,8 +56,7 @@ from trio_mcp.transports.http.sharing.interface import (
     SessionSharing,
 )
 from trio_mcp.transports.http.sharing.owner import OwnSessions
-from trio_mcp.transports.http.sharing.recording import Recorder, SharedRecord
-from trio_mcp.transports.http.sharing.stream import ElsewhereStream
+from trio_mcp.transports.http.sharing.recording import ElsewhereStream, Recorder, SharedRecord
 from trio_mcp.wire.jsonrpc import (
     Id,
     Json,

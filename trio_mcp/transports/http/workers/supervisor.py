@@ -25,8 +25,14 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.system import flags
 from trio_mcp.system.notify import NOTIFY_SOCKET, notify
 from trio_mcp.system.signals import ENDING, end_by
-from trio_mcp.transports.http.workers.channel import ENVIRONMENT, Channel
-from trio_mcp.transports.http.workers.totals import Report, Snapshot, add, note_servers
+from trio_mcp.transports.http.workers.channel import (
+    ENVIRONMENT,
+    Channel,
+    Report,
+    Snapshot,
+    add,
+    note_servers,
+)
 
 logger = logger_of("trio_mcp.http")
 

@@ -20,8 +20,7 @@ from trio_mcp.system import flags
 from trio_mcp.system.lifeline import end_at_hangup
 from trio_mcp.system.locks import share_lock, try_lock, unlock
 from trio_mcp.transports.http.server import SharedListener
-from trio_mcp.transports.http.workers.channel import ENVIRONMENT, Channel
-from trio_mcp.transports.http.workers.totals import Report
+from trio_mcp.transports.http.workers.channel import ENVIRONMENT, Channel, Report
 
 _TIMEOUT: Final = 2.0
 """Seconds that the parent has for an answer, or to take the last words."""
