@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trio_mcp.cli.constraints import constraints_of
+from trio_mcp.cli.listing import constraints_of
 from trio_mcp.cli.schemas import Field, field_of
 
 

@@ -13,8 +13,7 @@ import trio
 
 from tests.auth.client.test_fetching import listening
 from tests.client.http_support import Incoming, Script
-from trio_mcp.cli.doctor.access import check_challenge
-from trio_mcp.cli.doctor.examination import Times, examine_url
+from trio_mcp.cli.doctor.examination import Times, check_challenge, examine_url
 from trio_mcp.cli.doctor.report import Report
 from trio_mcp.cli.failures import Failure
 from trio_mcp.cli.probing.base import Timeouts

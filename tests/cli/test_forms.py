@@ -8,8 +8,7 @@ import attrs
 import pytest
 import trio
 
-from trio_mcp.cli.elicitation import fill_in
-from trio_mcp.cli.forms import ask_for
+from trio_mcp.cli.forms import ask_for, fill_in
 from trio_mcp.cli.schemas import Field
 
 

@@ -10,8 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.cli.support import requests
-from trio_mcp.cli.bench.http import load_http
-from trio_mcp.cli.bench.load import calls_of
+from trio_mcp.cli.bench.load import calls_of, load_http
 from trio_mcp.cli.doctor.checks import check_unexpected
 from trio_mcp.cli.doctor.examination import Times, examine_url
 from trio_mcp.cli.doctor.report import Report

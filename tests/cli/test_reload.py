@@ -20,8 +20,7 @@ from trio_mcp.background import background_task
 from trio_mcp.cli.reload import watching as watching_module
 from trio_mcp.cli.reload.client_state import ClientState
 from trio_mcp.cli.reload.command import Relay
-from trio_mcp.cli.reload.pacing import PacedChanges
-from trio_mcp.cli.reload.watching import watching
+from trio_mcp.cli.reload.watching import PacedChanges, watching
 from trio_mcp.errors import CannotReach
 from trio_mcp.wire.jsonrpc import encode
 

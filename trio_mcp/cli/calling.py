@@ -13,7 +13,7 @@ from trio_mcp.cli.content import in_words, show_contents, show_result, words_of
 from trio_mcp.cli.failures import FAILED, OK, Failure, one_line, way_out_of
 from trio_mcp.cli.listing import find_prompt, names, prompt_field, prompt_signature
 from trio_mcp.cli.options import ToolArguments
-from trio_mcp.cli.progress import ProgressBar
+from trio_mcp.cli.prompter import ProgressBar
 from trio_mcp.cli.schemas import field_of, member
 from trio_mcp.cli.session import Session, command
 from trio_mcp.extensions.tasks import TaskInfo

@@ -1,19 +1,27 @@
 """Asking the person at the terminal, while everything else goes on.
 
 prompt_toolkit reads a line in a thread, where Ctrl-C is a key like any other. When the waiting task
-is cancelled, the thread first restores the terminal. Prompts go to stderr, so that stdout holds
-results only.
+is cancelled, the thread first restores the terminal. Prompts, and the progress of calls, go to
+stderr, so that stdout holds results only.
 """
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import trio
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from trio_mcp.background import background_task
 from trio_mcp.cli.failures import require
@@ -124,3 +132,42 @@ class Prompter:
             signal.raise_signal(signal.SIGINT)
             await trio.sleep_forever()
         return answer.strip()
+
+
+class ProgressBar:
+    """The progress of one call, shown from its first report to its end."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._task: TaskID | None = None
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=screen.err,
+            transient=True,
+            disable=not screen.err.is_terminal,
+        )
+
+    def update(self, progress: float, total: float | None, message: str | None) -> None:
+        if self._bar.disable:
+            return
+        if self._task is None:
+            self._task = self._bar.add_task("", total=total)
+        words = {} if message is None else {"description": harmless(message)}
+        self._bar.update(self._task, completed=progress, total=total, **words)  # type: ignore[arg-type]
+        self._bar.start()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Hide the bar for the length of a block."""
+        self.close()
+        try:
+            yield
+        finally:
+            if self._task is not None:
+                self._bar.start()
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._bar.stop()

@@ -14,11 +14,10 @@ import trio
 from attrs import define, field
 
 from trio_mcp import Client, HttpOptions, RemoteTool, connect
-from trio_mcp.cli.elicitation import terminal_handlers
 from trio_mcp.cli.failures import OK, Failure, missing, new_part, one_line
+from trio_mcp.cli.forms import terminal_handlers
 from trio_mcp.cli.options import NO_OPTIONS, AsJson, ConnectionOptions, TargetWord
-from trio_mcp.cli.progress import ProgressBar
-from trio_mcp.cli.prompter import Prompter
+from trio_mcp.cli.prompter import ProgressBar, Prompter
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import Target, parse_target

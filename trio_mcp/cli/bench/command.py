@@ -13,8 +13,7 @@ from cyclopts import Parameter, validators
 
 from trio_mcp.background import background_task
 from trio_mcp.cli.arguments import check_arguments, parse_arguments
-from trio_mcp.cli.bench.http import load_http
-from trio_mcp.cli.bench.load import Run, calls_of, load_stdio
+from trio_mcp.cli.bench.load import Run, calls_of, load_http, load_stdio
 from trio_mcp.cli.content import words_of
 from trio_mcp.cli.failures import FAILED, OK, Failure, one_line
 from trio_mcp.cli.options import (

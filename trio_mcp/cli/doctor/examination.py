@@ -1,7 +1,7 @@
 """The examination: several conversations with a server, as clients would have them.
 
 There is one in each era, and one with an unknown version. A command is started for each; at a URL,
-it is also checked who may ask.
+it is also checked who may ask, and whether others learn how to be authorized (RFC 9728).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 import trio
 from attrs import evolve, field, frozen
 
-from trio_mcp.cli.doctor.access import check_challenge
+from trio_mcp.auth.challenges import parse_challenges
+from trio_mcp.auth.urls import resource_metadata_urls
 from trio_mcp.cli.doctor.checks import (
     check_legacy,
     check_modern,
@@ -25,7 +26,7 @@ from trio_mcp.cli.doctor.checks import (
 from trio_mcp.cli.doctor.orphans import commands_of, marked, orphans_of
 from trio_mcp.cli.doctor.report import Report, Severity, shorten, some
 from trio_mcp.cli.failures import Failure, last_words
-from trio_mcp.cli.probing.base import Timeouts, initialize_params
+from trio_mcp.cli.probing.base import Answer, Timeouts, initialize_params
 from trio_mcp.cli.probing.http import HttpProbe, check_access, open_http_probe
 from trio_mcp.cli.probing.stdio import StdioProbe, open_stdio_probe
 from trio_mcp.client.http.options import HttpOptions
@@ -35,6 +36,44 @@ from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.errors import HEADER_MISMATCH
 from trio_mcp.wire.headers import METHOD_HEADER, SESSION_HEADER
 from trio_mcp.wire.revisions import NEWEST_LEGACY, Era
+
+_AUTHORIZATION: Final = "Authorization"
+
+
+async def check_challenge(
+    report: Report, url: str, options: HttpOptions, timeouts: Timeouts
+) -> None:
+    """Check the answers to requests without a token, and with an invalid one."""
+    headers = {k: v for k, v in options.headers.items() if k.lower() != _AUTHORIZATION.lower()}
+    stranger = evolve(options, headers=headers, auth=None)
+    async with open_http_probe(url, stranger, "modern", timeouts) as probe:
+        answer = await probe.send_request("server/discover")
+        if answer is None or answer.status != 401:
+            return
+        request = probe.make_request("server/discover", None)
+        made_up = {_AUTHORIZATION: "Bearer made-up-by-trio-mcp-doctor"}
+        tried = await probe.send(request, more_headers=made_up)
+        if tried is not None and tried.result is not None:
+            report.add("takes-any-token", "a token that was made up opens it")
+    challenges = parse_challenges([(answer.headers or {})["www-authenticate"]])
+    if not challenges:
+        report.add("no-challenge", "HTTP status 401 comes without `WWW-Authenticate`")
+    elif any(found.resource_metadata for found in challenges) or challenges[0].scheme == "basic":
+        return
+    if not await _has_metadata(url, stranger, timeouts):
+        what = "it does not say which authorization server gives tokens for it"
+        report.add("no-resource-metadata", what)
+
+
+async def _has_metadata(url: str, options: HttpOptions, timeouts: Timeouts) -> bool:
+    """Whether the resource's metadata is at the usual URL."""
+    for place in resource_metadata_urls(url):
+        async with open_http_probe(place, options, "modern", timeouts) as probe:
+            answer: Answer | None = await probe.exchange("GET", {"Accept": "application/json"})
+        if answer is not None and answer.status == 200:
+            return True
+    return False
+
 
 _MAX_STDERR_LINES: Final = 20
 

@@ -43,7 +43,7 @@ def inspect(
     place = parse_target(target)
     if page.web:
         require("httptools", "--web", "http")
-        from trio_mcp.cli.inspecting.web import serve_page
+        from trio_mcp.cli.inspecting.relay import serve_page
 
         return run_async(partial(serve_page, place, options, Screen(), page.port, opens=page.open))
     if as_words(page):

@@ -13,15 +13,21 @@ any web page start commands: CVE-2025-49596.) Hence:
 from __future__ import annotations
 
 import secrets
+import shlex
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
 from trio_mcp.background import background_task
-from trio_mcp.cli.failures import explain, new_part
+from trio_mcp.cli.failures import OK, Failure, explain, new_part
 from trio_mcp.cli.lines import lines_of
+from trio_mcp.cli.login.browser import open_page
+from trio_mcp.cli.options import ConnectionOptions
+from trio_mcp.cli.screen import Screen
+from trio_mcp.cli.target import Target
 from trio_mcp.errors import ClientError, ConnectionLost, HttpError, ResponseTooLarge
 from trio_mcp.peer.lines import IO_ERRORS
 from trio_mcp.peer.time_limits import TimeLimit
@@ -29,8 +35,10 @@ from trio_mcp.transports.http.explorer import ExplorerPage
 from trio_mcp.transports.http.guard import Guard
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import EVENTS, JSON, Disconnected, HttpRequest, Refusal
-from trio_mcp.transports.http.server.asgi import Receive, Scope, Send
+from trio_mcp.transports.http.server import open_tcp, serve_asgi
+from trio_mcp.transports.http.server.asgi import Receive, Scope, Send, bound_address
 from trio_mcp.transports.http.sharing.interface import Sharing
+from trio_mcp.transports.process import open_process
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.sse import encode_event
@@ -286,3 +294,48 @@ async def open_sse_upstream(
     limit = TimeLimit.after(options.connect_timeout)
     async with open_sse(endpoint, options, limits.max_message_bytes, refused, limit) as stream:
         yield _SseUpstream(stream, limits)
+
+
+_MESSAGE_BYTES: Final = 64 * 1024 * 1024
+"""A person may want to see more than a program should accept."""
+
+
+async def serve_page(
+    target: Target, options: ConnectionOptions, screen: Screen, port: int, *, opens: bool
+) -> int:
+    try:
+        listeners = await open_tcp("127.0.0.1", port)
+    except OSError as error:
+        raise Failure(f"cannot listen on port {port}: {error.strerror or error}") from None
+    (address,) = {bound_address(listener) for listener in listeners}
+    assert isinstance(address, tuple)
+    async with _relay(target, options, screen, address[1]) as relay:
+        screen.note(f"Open this page to try out {target.text}:")
+        screen.text(relay.url)
+        screen.out.file.flush()
+        screen.note("Anyone with this address can use the server. Ctrl-C ends it.")
+        if opens:
+            await open_page(relay.url)
+        async with relay.running():
+            await serve_asgi(relay, listeners, max_body_bytes=_MESSAGE_BYTES, shutdown_grace=0)
+    return OK
+
+
+@asynccontextmanager
+async def _relay(
+    target: Target, options: ConnectionOptions, screen: Screen, port: int
+) -> AsyncIterator[Relay]:
+    limits = Limits(max_message_bytes=_MESSAGE_BYTES)
+    http = options.http_options(target, screen)
+    if target.url is None:
+        command = target.process or []
+        connect = partial(open_process, command, options.process_options(), limits=limits)
+        about: dict[str, Json] = {"target": target.text, "command": shlex.join(command)}
+        yield Relay(port, about, connect, limits)
+        return
+    from trio_mcp.client.http.endpoint import Endpoint
+
+    async with Endpoint(target.url, http).opened() as endpoint:
+        connect_sse = partial(open_sse_upstream, endpoint, http, limits)
+        about = {"target": endpoint.place, "url": endpoint.place}
+        yield Relay(port, about, connect_sse, limits, endpoint)

@@ -13,9 +13,8 @@ from cyclopts import Parameter
 
 from trio_mcp.cli.failures import FAILED, OK, Failure, missing
 from trio_mcp.cli.install.editing import BrokenJson, Document
-from trio_mcp.cli.install.entry import command_of, name_of
 from trio_mcp.cli.install.files import ConfigFile, read_config
-from trio_mcp.cli.install.hosts import HOSTS, Host, HostName, Scope
+from trio_mcp.cli.install.hosts import HOSTS, Host, HostName, Scope, command_of, name_of
 from trio_mcp.cli.options import ConnectionOptions, TargetWord, check_way, pairs
 from trio_mcp.cli.schemas import member
 from trio_mcp.cli.screen import Screen
