@@ -38,18 +38,26 @@ def is_large(value: object) -> bool:
         return len(text) >= _SHORT_JSON and is_long(text)
     if isinstance(value, str):
         return len(value) > _LONG
-    waiting, count, length = [value], 0, 0
+    waiting: list[Any] = [value]
+    count = length = 0
     while waiting:
         each = waiting.pop()
-        if isinstance(each, _TEXTS):
+        kind = each.__class__
+        if kind is str:  # what JSON has in it most is asked for first, and by its very class
+            length += len(each)
+        elif kind is list or kind is dict:
+            count += len(each)
+            if count <= _MANY:
+                waiting += each
+                if kind is dict:
+                    waiting += each.values()
+        elif isinstance(each, _TEXTS):
             length += len(each)
         elif not isinstance(each, _NUMBERS):
             parts = _parts(each)
             count += len(parts)
             if count <= _MANY:
                 waiting.extend(parts)
-                if isinstance(each, dict):
-                    length += sum(len(key) for key in each if isinstance(key, str))
         if count > _MANY or length > _LONG:
             return True
     return False
