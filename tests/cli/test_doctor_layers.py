@@ -11,7 +11,6 @@ from tests.cli.support import CommandLine
 from trio_mcp import Registry
 from trio_mcp.cli.doctor.layers import chains_of, chains_of_target
 from trio_mcp.compose.openapi import openapi
-from trio_mcp.layers import spans
 from trio_mcp.middleware import McpCall
 
 SERVER = '''
@@ -38,12 +37,6 @@ async def halve(a: int) -> int:
     """Halve a number."""
     return a // 2
 '''
-
-
-@pytest.fixture(autouse=True)
-def _without_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spans have a layer where OpenTelemetry is loaded, as other tests in the process may do."""
-    monkeypatch.setattr(spans, "is_traced", lambda: False)
 
 
 async def through(call: McpCall, call_next: Any) -> Any:

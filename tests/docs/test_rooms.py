@@ -26,6 +26,7 @@ GROUND = (
     ["extras"],
     ["loggers"],
     ["threads"],
+    ["telemetry"],
 )
 """Modules that any room may import."""
 PURE = ("wire", "schema", "peer/inbound.py", "peer/outbound.py")

@@ -14,8 +14,10 @@ from tests.support.client import serving
 from tests.support.tools import INTERNAL, failure_of
 from trio_mcp import Context, Registry
 from trio_mcp.extending import ServerExtension
-from trio_mcp.layers import log_bridge, spans
+from trio_mcp.layers import log_bridge
 from trio_mcp.middleware import McpCall
+from trio_mcp.server.server import Server
+from trio_mcp.transports import stream
 
 
 async def add(a: int, b: int) -> int:
@@ -130,8 +132,7 @@ def fails_last(call: Any) -> Iterator[None]:
 async def test_what_observes_calls_outside_of_everything(
     observe: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spans, "is_traced", lambda: True)
-    monkeypatch.setattr(spans, "observe_call", observe)
+    monkeypatch.setattr(stream, "Server", partial(Server, observe=observe))
     registry = registry_with()
     assert await failure(registry, caplog) == "Tool add failed in its layer observing"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -18,7 +18,7 @@ from trio_mcp.client.client import Client
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.session import ClientSession, ConnectOptions
 from trio_mcp.client.state import Connected
-from trio_mcp.client.transport import StreamTransport
+from trio_mcp.client.transport import ClientTransport, StreamTransport
 from trio_mcp.errors import (
     AlreadyConnected,
     CallTimeout,
@@ -32,8 +32,10 @@ from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.lines import LineTransport, StreamLines
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.registry import Registry
+from trio_mcp.telemetry import PIPE, is_configured
 from trio_mcp.transports.claims import claimed
 from trio_mcp.transports.memory import serve_in_memory
+from trio_mcp.transports.networks import network_of
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, ending_of, open_process
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.revisions import NEWEST, Era
@@ -130,6 +132,17 @@ def _is_url(text: str) -> bool:
     return text.lower().startswith(("http://", "https://"))
 
 
+def _session(
+    transport: ClientTransport, options: ConnectOptions, network: Mapping[str, Any]
+) -> ClientSession:
+    """Make a session: one whose requests are measured, if the application wants that."""
+    if not is_configured():
+        return ClientSession(transport, options)
+    from trio_mcp.client.traced import TracedSession
+
+    return TracedSession(transport, options, network)
+
+
 async def _introduced(
     session: ClientSession, era: Era | None = None, limit: TimeLimit | None = None
 ) -> Client:
@@ -197,7 +210,7 @@ async def _in_process(registry: Registry, options: ConnectOptions) -> AsyncItera
             return OutputClosed
 
         era = options.era or "modern"
-        async with _connected(connection, options, ending, era=era) as client:
+        async with _connected(connection, options, ending, network={}, era=era) as client:
             yield client
 
 
@@ -211,7 +224,7 @@ async def _over_http(url: str, http: HttpOptions, options: ConnectOptions) -> As
         limit = TimeLimit.after(options.connect_timeout)
         way = open_http(endpoint, http, options.inbound, options.limits, options.methods)
         async with way as transport:
-            session = ClientSession(transport, options)
+            session = _session(transport, options, endpoint.network)
             try:
                 client = await _introduced(session, limit=limit)
             except ClientError as error:
@@ -246,7 +259,8 @@ async def _over_sse(
         async def ending() -> Ending:
             return events.failure
 
-        way = _connected(connection, options, ending, era="legacy", limit=limit)
+        network = endpoint.network
+        way = _connected(connection, options, ending, network=network, era="legacy", limit=limit)
         async with way as client:
             yield client
 
@@ -260,8 +274,10 @@ async def _over_stream(
         lines = StreamLines(stream, options.limits.max_message_bytes, send_nowait)
         connection = _connection(lines, options)
         ending = partial(_how_it_ended, stream, connection)
-        stderr = (lambda: stream.stderr_tail) if isinstance(stream, StdioTransport) else str
-        async with _connected(connection, options, ending, stderr=stderr) as client:
+        about: Any = {"network": network_of(stream)}
+        if isinstance(stream, StdioTransport):
+            about = {"network": PIPE, "stderr": lambda: stream.stderr_tail}
+        async with _connected(connection, options, ending, **about) as client:
             yield client
 
 
@@ -294,12 +310,13 @@ async def _connected(
     options: ConnectOptions,
     ending: Callable[[], Awaitable[Ending]],
     *,
+    network: Mapping[str, Any],
     stderr: Callable[[], str] = str,
     era: Era | None = None,
     limit: TimeLimit | None = None,
 ) -> AsyncIterator[Client]:
     """Run a connection beside the block, connect the client, and end both with the block."""
-    session = ClientSession(StreamTransport(connection), options)
+    session = _session(StreamTransport(connection), options, network)
     session.stderr = stderr
 
     async def run() -> None:

@@ -167,9 +167,12 @@ class ClientSession:
 
     async def _shake_hands(self, method: str, params: Params) -> Json:
         """Send a request of the handshake."""
-        if self._middleware:
-            return await self._through(method, params, partial(self.transmit, method))
-        return await self.transport.request(method, params)
+        send = partial(self.forward, method)
+        return await (self._through(method, params, send) if self._middleware else send(params))
+
+    def forward(self, method: str, params: Params) -> Awaitable[dict[str, Json]]:
+        """Send a request of the handshake, or another client's: as it is (`transmit`)."""
+        return self.transmit(method, params)
 
     def close(self, failure: Callable[[], ClientError] | None) -> None:
         """End the session: by itself (then `failure` tells how) or by leaving the block."""

@@ -150,7 +150,7 @@ class Upstream:
 
     async def _passed_on(self, client: Client, params: Params) -> Params:
         try:
-            result = await session_of(client).transmit(CALL_TOOL.name, params)
+            result = await session_of(client).forward(CALL_TOOL.name, params)
             if result.get("resultType") == _TASK:
                 raise ProtocolError(_NOT_ASKED_FOR)
             return result

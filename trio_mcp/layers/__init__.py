@@ -5,7 +5,7 @@ that an entry or a server does not need is absent: it costs nothing.
 
 | Layer | Decided | What it does |
 |---|---|---|
-| `observing` | when serving begins | spans and metrics |
+| `observing` | when serving begins | metrics |
 | `answering` | always | the cancel scope, and the only `except` around an author's code |
 | `resuming` | by the request | uses up the sealed state that the request goes on from |
 | `binding` | by the request | checks and converts arguments that are large, in a thread |
@@ -21,7 +21,8 @@ that an entry or a server does not need is absent: it costs nothing.
 | `function` | always | the function: on the Trio thread, or in a worker thread |
 
 What runs around whole requests (`Registry(middleware=[...])`) stands outside of all of them, in
-`trio_mcp/server/requestcall.py`. Where a layer itself fails, the log names it (`blame.py`).
+`trio_mcp/server/requestcall.py`; outside of that are spans, in `trio_mcp/server/tracing.py`.
+Where a layer itself fails, the log names it (`blame.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Spans and metrics: context managers around a call."""
+"""Metrics: a context manager around a call."""
 
 from __future__ import annotations
 

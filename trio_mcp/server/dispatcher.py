@@ -18,6 +18,7 @@ from trio_mcp.server.methods import HANDLERS, Methods, unknown_method
 from trio_mcp.server.request import RequestContext
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
+from trio_mcp.telemetry import is_configured
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
@@ -45,7 +46,6 @@ class Dispatcher:
         self.session = session
         if server.chains is None:
             server.chains = Chains(server)
-        self._handlers = _handlers_of(server)
 
     @property
     def takes_batches(self) -> bool:
@@ -60,7 +60,8 @@ class Dispatcher:
                 caller = caller_of(meta)
             else:
                 caller = session.caller
-            handler = self._handlers[caller.revision].get(request.method)
+            handlers = self.server.handlers or _handlers_of(self.server)
+            handler = handlers[caller.revision].get(request.method)
             if handler is None:
                 raise unknown_method(self.server.catalogue, request, caller)
             if in_batch:
@@ -126,15 +127,19 @@ class Dispatcher:
 
 
 def _handlers_of(server: Server) -> Handlers:
-    if server.handlers is None:
-        server.handlers = HANDLERS
-        if server.catalogue.extensions is not None:
-            from trio_mcp.server.extensioncall import extended_handlers  # few have extensions
+    """Find out who answers what, once lifespans are open: they may set what traces go to."""
+    handlers: Handlers = HANDLERS
+    if server.catalogue.extensions is not None:
+        from trio_mcp.server.extensioncall import extended_handlers  # few have extensions
 
-            server.handlers = extended_handlers(server)
-        if server.middleware:
-            from trio_mcp.server.requestcall import through_middleware  # nor have many these
+        handlers = extended_handlers(server)
+    if server.middleware:
+        from trio_mcp.server.requestcall import through_middleware  # nor have many these
 
-            server.handlers = through_middleware(server.handlers)
-    handlers: Handlers = server.handlers
+        handlers = through_middleware(handlers)
+    if is_configured():
+        from trio_mcp.server.tracing import with_spans
+
+        handlers = with_spans(handlers)
+    server.handlers = handlers
     return handlers

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import trio
 
-from trio_mcp.layers import spans
 from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.registry.lifespan import Opened
 from trio_mcp.server.lists import ListCache
@@ -64,8 +63,8 @@ class Server:
         self.chains: Any = None
         """The layers around its calls (`Chains`); for the dispatcher to keep here."""
         self.handlers: Any = None
-        """Who answers what; for the dispatcher to keep here."""
-        self._observe = observe
+        """Who answers what; for the dispatcher to keep here at the first request."""
+        self.observe = observe
         self.open(opened or Opened())
         self.threads = trio.CapacityLimiter(limits.max_worker_threads)
         self.on_refusal = on_refusal
@@ -80,7 +79,6 @@ class Server:
         self.state = opened.state
         self.extensions = opened.extensions
         """By identifier, what serves each extension."""
-        self.observe = _with_tracing(self._observe)  # an author's lifespan may have begun to trace
 
     def state_of(self, provider: Any) -> Any:
         """Return what a provider's lifespan yielded; the registry's own for `None`."""
@@ -106,18 +104,3 @@ class Server:
         result.setdefault("resultType", "complete")
         result["_meta"] = {**meta, **own} if own else meta
         return result
-
-
-def _with_tracing(observe: Observe | None) -> Observe | None:
-    """Add spans, if the application traces."""
-    if not spans.is_traced():
-        return observe
-    if observe is None:
-        return spans.observe_call
-
-    @contextmanager
-    def both(call: Any) -> Iterator[None]:
-        with spans.observe_call(call), observe(call):
-            yield
-
-    return both

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import trio
-from attrs import define
+from attrs import define, field
 
 from trio_mcp.registry.changes import Listener
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller
+from trio_mcp.telemetry import Telemetry, is_configured
 
 if TYPE_CHECKING:  # no start waits for the room of OAuth
     from trio_mcp.auth.authorization import Authorization
@@ -23,6 +26,8 @@ class Session:
     """Tells it from all others; `None` where each request is one by itself."""
     address: str | None = None
     """Where it came from, over HTTP."""
+    network: Mapping[str, Any] = field(factory=dict)
+    """What carries its messages, as OpenTelemetry's attributes."""
     stop: Callable[[], None] | None = None
     """Ends the connection; `None` where a client may not."""
     caller: Caller = UNKNOWN_CALLER
@@ -40,6 +45,21 @@ class Session:
     """Set when the `initialize` that is in its middleware has ended; `None` if there is none."""
     listener: Listener | None = None
     """The changes that a legacy client is notified of; `None` where it cannot be."""
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """Measure how long it lasts, for the length of the block, if the application wants that."""
+        if not is_configured():
+            yield
+            return
+        began = perf_counter()
+        try:
+            yield
+        finally:
+            about = dict(self.network)
+            if self.caller is not UNKNOWN_CALLER:  # modern requests name a revision each
+                about["mcp.protocol.version"] = self.caller.revision.name
+            Telemetry("server").session_ended(perf_counter() - began, about)
 
     @property
     def owner(self) -> str:

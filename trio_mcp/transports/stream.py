@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import trio
 
@@ -19,6 +18,7 @@ from trio_mcp.server.session import Session
 from trio_mcp.server.subscriptions import send_changes
 from trio_mcp.system.descriptors import has_hung_up
 from trio_mcp.transports.claims import claimed
+from trio_mcp.transports.networks import innermost, network_of
 from trio_mcp.transports.serving import OnStuck, tasks_around, wait_for_stuck
 from trio_mcp.wire.limits import Limits
 
@@ -73,7 +73,7 @@ async def serve_connection(
     on_stuck: OnStuck = wait_for_stuck,
 ) -> None:
     """Serve one connection from the opening of the lifespan to its end, moving `lifecycle` on."""
-    session = Session()
+    session = Session(network=network_of(stream))
     server = Server(registry, limits)
     try:
         async with tasks_around(registry, limits, on_stuck) as here:
@@ -105,18 +105,13 @@ async def serve_connection(
 
 def _hang_up_of(stream: trio.abc.Stream) -> Callable[[], bool] | None:
     """Return what tells that the other end has hung up; `None` where that cannot be known."""
-    inner: Any = stream
-    if isinstance(inner, trio.StapledStream):
-        inner = inner.receive_stream
-    if isinstance(inner, trio.SSLStream):
-        inner = inner.transport_stream
-    if isinstance(inner, trio.SocketStream):
-        inner = inner.socket
+    inner = innermost(stream)
     return (lambda: has_hung_up(inner.fileno())) if hasattr(inner, "fileno") else None
 
 
 async def run_connection(connection: Connection, registry: Registry, session: Session) -> None:
     session.connection_id = connection.id
-    with catalogue_of(registry).changes.listen(owner=session.owner) as session.listener:
+    listening = catalogue_of(registry).changes.listen(owner=session.owner)
+    with session.measured(), listening as session.listener:
         send = connection.send_notification
         await connection.run(partial(send_changes, session.listener, send))

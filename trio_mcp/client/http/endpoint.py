@@ -33,6 +33,7 @@ from trio_mcp.errors import (
     ResponseTooLarge,
 )
 from trio_mcp.system.certificates import trusted
+from trio_mcp.telemetry import HTTP
 
 if TYPE_CHECKING:
     import httpx2
@@ -95,6 +96,12 @@ class Endpoint:
     def _joined(self, base: SplitResult, reference: str) -> tuple[SplitResult, str]:
         url, where = self._parsed(urljoin(base.geturl(), reference))
         return url._replace(netloc=base.netloc, fragment=""), where
+
+    @property
+    def network(self) -> Mapping[str, Any]:
+        """What its requests travel by, and where to, as attributes of OpenTelemetry."""
+        port = self._url.port or _PORTS[self._url.scheme]
+        return {**HTTP, "server.address": self._url.hostname, "server.port": port}
 
     def _parsed(self, url: str) -> tuple[SplitResult, str]:
         """Parse a URL, and say where it leads (`parse_url`), if httpx2 takes it, too."""

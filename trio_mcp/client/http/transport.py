@@ -51,6 +51,7 @@ from trio_mcp.peer.outbound import ConnectionEnded, notification_line
 from trio_mcp.peer.reasons import reason_of
 from trio_mcp.peer.requests import OpenRequests
 from trio_mcp.peer.time_limits import TimeLimit, pausable
+from trio_mcp.telemetry import carrier_of
 from trio_mcp.threads import offload
 from trio_mcp.wire.bucket import TokenBucket
 from trio_mcp.wire.errors import McpError
@@ -176,11 +177,12 @@ class HttpTransport:
         if self._closed:
             raise ConnectionEnded("closed")
         version = _version_of(params)
+        of_revision = self._modern_headers(version, method, params or {}) if version else {}
         return PendingRequest(
             id=self.next_id() if id is None else id,
             method=method,
             params=params,
-            headers=self._modern_headers(version, method, params or {}) if version else {},
+            headers={**of_revision, **_trace_of(params)},
             limit=limit or TimeLimit(),
             modern=version is not None,
             session=None if version or method == "initialize" else self._session,
@@ -537,6 +539,12 @@ def _version_of(params: Params | None) -> str | None:
     meta = (params or {}).get("_meta")
     version: str | None = meta.get(META_VERSION) if isinstance(meta, dict) else None
     return version
+
+
+def _trace_of(params: Params | None) -> dict[str, str]:
+    """Return the trace that a request is part of, for what stands on the way and reads headers."""
+    meta = (params or {}).get("_meta")
+    return carrier_of(meta) if isinstance(meta, dict) and "traceparent" in meta else {}
 
 
 def _value(body: bytes, limit: int) -> Json:

@@ -12,6 +12,7 @@ from trio_mcp.auth import Authorization
 from trio_mcp.extending import ExtensionRequest
 from trio_mcp.extensions.tasks.options import OnRestart, TaskOptions
 from trio_mcp.extensions.tasks.record import Kept
+from trio_mcp.telemetry import continued
 
 _OF_ONE_ROUND: Final = ("inputResponses", "requestState")
 _OF_A_TOKEN: Final = ("subject", "client_id", "issuer", "expires_at", "key_thumbprint", "login")
@@ -29,11 +30,13 @@ class KeptCall(Kept):
 
     @classmethod
     def of(cls, request: ExtensionRequest, options: TaskOptions) -> KeptCall:
-        """Keep what is needed of a request, without the access token."""
+        """Keep what is needed of a request, and its trace, without the access token."""
         client, token = request.client, request.authorization
         kept: dict[str, Any] = {
             "method": request.method,
-            "params": {k: v for k, v in request.params.items() if k not in _OF_ONE_ROUND},
+            "params": continued(
+                {k: v for k, v in request.params.items() if k not in _OF_ONE_ROUND}
+            ),
             "revision": request.revision,
             "capabilities": request.capabilities,
             "principal": request.principal,

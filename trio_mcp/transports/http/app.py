@@ -13,7 +13,6 @@ import trio
 from attrs import define, field
 
 from trio_mcp.checks import option
-from trio_mcp.layers import spans
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public
@@ -23,6 +22,7 @@ from trio_mcp.registry.registry import catalogue_of, check_registry
 from trio_mcp.server.scopes import view_of
 from trio_mcp.server.server import Server
 from trio_mcp.store.errors import StoreError
+from trio_mcp.telemetry import OTHER, Telemetry, is_configured
 from trio_mcp.transports.http.answering import ending_in_order
 from trio_mcp.transports.http.cors import answer_preflight, is_preflight
 from trio_mcp.transports.http.documents import PublicDocument, check_get
@@ -57,6 +57,7 @@ logger = logger_of("trio_mcp.http")
 _NOT_LET_IN: Final = (401, 403, 429)
 _REFUSED: Final = {429: "too many requests", 503: "no capacity"}
 """The outcome, in the metrics, of requests that are refused before their message is read."""
+_METHODS: Final = {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}
 _PAGES: Final = ("/health", "/tools", "/metrics")
 EXPLORER_PATH: Final = "/explorer"
 _NOT_TRIO: Final = (
@@ -87,6 +88,7 @@ class HttpApp:
     _sse: SseEndpoint | None = field(default=None, init=False)
     _endpoints: dict[str, Methods] = field(factory=dict, init=False)
     _since: float = field(factory=time.monotonic, init=False)
+    _telemetry: Telemetry | None = field(default=None, init=False)
     _requests: int = field(default=0, init=False)
     """Those that are being answered."""
     _answered: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
@@ -154,6 +156,7 @@ class HttpApp:
             has_scopes = self._catalogue.scopes or self._catalogue.has_scopes
             if has_scopes and not policy.asks_for_tokens:
                 logger.warning("%s needs scopes, but clients need no token", self.registry.name)
+            self._telemetry = Telemetry("server") if is_configured() else None
             self._since = time.monotonic()
             here.nursery.start_soon(runner.watch)
             here.nursery.start_soon(mcp.watch)
@@ -257,7 +260,9 @@ class HttpApp:
 
     async def _serve(self, http: HttpRequest) -> None:
         started = self._runner.now()
-        work = self._route_traced if spans.is_traced() else self._route
+        work = (
+            self._route if self._telemetry is None else partial(self._route_traced, self._telemetry)
+        )
         try:
             try:
                 if CANCELS in (http.scope.get("extensions") or {}):
@@ -287,14 +292,22 @@ class HttpApp:
         if not http.started:
             await http.respond(refused.status, refused.body, headers=refused.headers)
 
-    async def _route_traced(self, http: HttpRequest) -> None:
-        attributes = {"http.request.method": http.method, "url.path": http.path}
-        carrier = spans.carrier_of(http.headers)
-        with spans.span(f"{http.method} {http.path}", carrier, attributes) as current:
+    async def _route_traced(self, telemetry: Telemetry, http: HttpRequest) -> None:
+        method = http.method if http.method in _METHODS else OTHER
+        name, scheme = method, http.scope.get("scheme", "http")
+        attributes = {"http.request.method": method, "url.scheme": scheme}
+        if http.path in self._known:
+            name, attributes["http.route"] = f"{method} {http.path}", http.path
+        with telemetry.span(name, attributes, http.headers) as current:
+            status = 500
             try:
                 await self._route(http)
+                status = http.status
+            except Refusal as refused:
+                status = refused.status
+                raise
             finally:
-                current.set_attribute("http.response.status_code", http.status)
+                current.set_attribute("http.response.status_code", http.status or status)
 
     async def _route(self, http: HttpRequest) -> None:
         if self._mcp is None:

@@ -26,6 +26,7 @@ from trio_mcp.server.scopes import needed_scopes
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.store.errors import StoreError
+from trio_mcp.telemetry import HTTP
 from trio_mcp.transports.http.answering import (
     QueuedChannel,
     ResponseChannel,
@@ -419,6 +420,7 @@ def _check_version(http: HttpRequest) -> None:
 def _session_of(http: HttpRequest, caller: Caller = UNKNOWN_CALLER) -> Session:
     return Session(
         address=http.client_address,
+        network=HTTP,
         caller=caller,
         principal=http.principal,
         authorization=http.authorization,

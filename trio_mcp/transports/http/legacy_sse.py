@@ -26,6 +26,7 @@ from trio_mcp.peer.connection import Connection
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
+from trio_mcp.telemetry import HTTP
 from trio_mcp.transports.http.answering import while_connected
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.posted import accepts, check_json, read_message
@@ -174,7 +175,10 @@ class SseEndpoint:
     async def _hold(self, http: HttpRequest) -> None:
         id = secrets.token_urlsafe(32)
         session = Session(
-            address=http.client_address, principal=http.principal, authorization=http.authorization
+            address=http.client_address,
+            network=HTTP,
+            principal=http.principal,
+            authorization=http.authorization,
         )
         stream = SseLines()
 

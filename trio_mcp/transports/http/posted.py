@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from trio_mcp.layers.spans import trace_of
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.lines import decoded
 from trio_mcp.registry.catalogue import Catalogue
+from trio_mcp.telemetry import trace_of
 from trio_mcp.transports.http.request import EVENTS, JSON, HttpRequest, Refusal
 from trio_mcp.wire.errors import HEADER_MISMATCH, INVALID_REQUEST, McpError
 from trio_mcp.wire.headers import Path, decode_value

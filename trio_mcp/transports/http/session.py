@@ -32,6 +32,7 @@ from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.server.subscriptions import send_changes
 from trio_mcp.store.errors import StoreError
+from trio_mcp.telemetry import HTTP
 from trio_mcp.transports.http.events import EventStore
 from trio_mcp.transports.http.request import (
     HttpRequest,
@@ -268,6 +269,7 @@ class HttpSession:
         self.session: Final = Session(
             name,
             address=http.client_address,
+            network=HTTP,
             principal=http.principal,
             authorization=http.authorization,
         )
@@ -311,7 +313,8 @@ class HttpSession:
         return self._scope.cancel_called
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        with self._scope, self._changes.listen(owner=self.owner) as self.session.listener:
+        listening = self._changes.listen(owner=self.owner)
+        with self._scope, self.session.measured(), listening as self.session.listener:
             async with trio.open_nursery() as self._nursery:
                 self._nursery.start_soon(self.requests.watch)
                 send = self.standalone.send_notification
