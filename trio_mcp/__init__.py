@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from trio_mcp.client.client import Client as Client
     from trio_mcp.client.connect import ClientConnection as ClientConnection
     from trio_mcp.client.connect import connect as connect
-    from trio_mcp.client.contents import ReadResult as ReadResult
     from trio_mcp.client.handlers import Handlers as Handlers
     from trio_mcp.client.http.options import HttpOptions as HttpOptions
     from trio_mcp.client.result import CallResult as CallResult
+    from trio_mcp.client.result import ReadResult as ReadResult
     from trio_mcp.client.state import ClientState as ClientState
     from trio_mcp.client.state import Connected as Connected
     from trio_mcp.client.state import Connecting as Connecting
@@ -97,10 +97,9 @@ MODULES: Final = by_name(
         "client.changes": "ChangeStream",
         "client.client": "Client",
         "client.connect": "ClientConnection connect",
-        "client.contents": "ReadResult",
         "client.handlers": "Handlers",
         "client.http.options": "HttpOptions",
-        "client.result": "CallResult",
+        "client.result": "CallResult ReadResult",
         "client.state": "ClientState Connected Connecting Disconnected",
         "client.tools": "RemoteTool",
         "compose.group": "GroupServer ServerEvent ServerGroup connect_all",

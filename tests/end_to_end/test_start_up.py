@@ -63,7 +63,7 @@ NOT_FOR_TOOLS = [
     "trio_mcp.schema.bounds",
     "trio_mcp.schema.budget",
     "trio_mcp.schema.engine",
-    "trio_mcp.schema.explain",
+    "trio_mcp.schema.full",
     "trio_mcp.schema.full",
     "trio_mcp.schema.parameters",
     "trio_mcp.schema.references",

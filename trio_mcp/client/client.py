@@ -14,14 +14,17 @@ from attrs import evolve
 
 from trio_mcp.client.cache import ttl_of
 from trio_mcp.client.changes import ChangeStream
-from trio_mcp.client.contents import (
+from trio_mcp.client.notifications import ProgressCallback
+from trio_mcp.client.result import (
+    CallResult,
     ReadResult,
+    call_result,
+    convert_result,
     is_not_found,
     payload,
+    plain_result,
     read_result,
 )
-from trio_mcp.client.notifications import ProgressCallback
-from trio_mcp.client.result import CallResult, call_result, convert_result, plain_result
 from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.client.state import ClientState, Connected, Connecting
 from trio_mcp.client.subscription import subscription

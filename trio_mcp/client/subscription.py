@@ -17,7 +17,7 @@ import trio
 
 from trio_mcp.background import background_task
 from trio_mcp.client.changes import ChangeStream
-from trio_mcp.client.contents import is_not_found
+from trio_mcp.client.result import is_not_found
 from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.errors import CallTimeout, ClientError
 from trio_mcp.peer.time_limits import TimeLimit, pausable

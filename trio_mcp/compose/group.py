@@ -14,11 +14,10 @@ from attrs import frozen
 from trio_mcp.background import background_task, run_all
 from trio_mcp.client.client import Client
 from trio_mcp.client.connect import check_limits, connect
-from trio_mcp.client.contents import ReadResult
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.notifications import ProgressCallback
-from trio_mcp.client.result import CallResult
+from trio_mcp.client.result import CallResult, ReadResult
 from trio_mcp.client.state import ClientState
 from trio_mcp.client.tools import RemoteTool
 from trio_mcp.compose.config import ServerConfig, Source, load_servers

@@ -22,7 +22,7 @@ from attrs import define, field
 
 from trio_mcp.background import run_all
 from trio_mcp.client.client import Client, session_of
-from trio_mcp.client.contents import is_not_found
+from trio_mcp.client.result import is_not_found
 from trio_mcp.client.session import ClientRequest
 from trio_mcp.compose.callers import CallerConnection, CallerConnections, CallerKey
 from trio_mcp.compose.calls import Ask, OpenCall, OpenCalls, ProxiedHandlers

@@ -1,7 +1,10 @@
 """The check of values that are not plain: by jsonschema-rs, within bounds, and with reasons."""
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from attrs import frozen
 
 from trio_mcp.schema.budget import (
     MOST_MATCHING,
@@ -15,11 +18,175 @@ from trio_mcp.schema.budget import (
 )
 from trio_mcp.schema.engine import Engine
 from trio_mcp.schema.errors import Problem
-from trio_mcp.schema.explain import ErrorFormatter
 from trio_mcp.schema.keywords import walk
 from trio_mcp.schema.patterns import matching_time
 from trio_mcp.schema.references import References
-from trio_mcp.schema.refusals import Refusals
+from trio_mcp.schema.refusals import NO_ALTERNATIVE, SEVERAL, UNKNOWN, Refusal, Refusals
+from trio_mcp.schema.sentences import (
+    describe,
+    expectation,
+    join_path,
+    join_words,
+    named,
+    shorten,
+    subject,
+)
+
+_MOST_SENTENCES: Final = 3
+
+
+@frozen
+class ErrorFormatter:
+    """Makes the sentences, in which values are called an 'argument' or a 'result'."""
+
+    noun: str
+    shows_values: bool = True
+
+    def of_the_whole(self, reason: Exception) -> Problem:
+        verb = "are" if self.noun == "argument" else "is"
+        return Problem(f"{subject(self.noun)} {verb} {reason}.")
+
+    def explain(self, refusals: Iterable[Refusal]) -> Problem:
+        # What is missing before what is unexpected, which may be the same, misspelt.
+        nearest = sorted(refusals, key=_nearness)
+        told = _without_echoes(nearest)
+        sentences = list(dict.fromkeys(map(self._tell, told)))
+        return Problem(" ".join(sentences[:_MOST_SENTENCES]), told[0].argument)
+
+    def _tell(self, refusal: Refusal) -> str:
+        special = _SPECIAL.get(refusal.keyword)
+        if special is not None:
+            return special(self, refusal)
+        what = self._subject(refusal)
+        if refusal.keyword in _STATEMENTS:
+            one, many, statement, quotes = _STATEMENTS[refusal.keyword]
+            is_one = refusal.path or refusal.of_name or self.noun != "argument"
+            verb = one if is_one else many
+            quoted = f" ({shorten(refusal.value)})" if quotes and self.shows_values else ""
+            return f"{what} {verb} {statement}{quoted}."
+        instead = describe(refusal.value, is_shown=self.shows_values)
+        return f"{what} must {_demand(refusal)}, but {instead}."
+
+    def _subject(self, refusal: Refusal) -> str:
+        what = subject(self.noun, join_path(refusal.path))
+        return f"A property name in {what[0].lower()}{what[1:]}" if refusal.of_name else what
+
+    def _missing(self, refusal: Refusal) -> str:
+        properties = refusal.schema.get("properties", {})
+        told = [
+            f"{join_path([*refusal.path, name])!r}{_in_brackets(properties.get(name))}"
+            for name in refusal.wanted
+            if name not in refusal.value
+        ]
+        return f"Missing required {named(self.noun, told)}."
+
+    def _unexpected(self, refusal: Refusal) -> str:
+        known = refusal.schema.get("properties", {})
+        path = list(refusal.path)
+        told = [repr(join_path([*path, _cut_name(name)])) for name in refusal.names]
+        return f"Unexpected {named(self.noun, told)}; {self._takes(path, known)}."
+
+    def _takes(self, path: list[str | int], known: Iterable[str]) -> str:
+        taker = f"{join_path(path)!r}" if path else "this tool"
+        if self.noun != "argument" and not path:
+            taker = f"the {self.noun}"
+        names = join_words(map(repr, known), ",", limit=20).replace(" , ", ", ")
+        return f"{taker} takes {names or f'no {self.noun}s'}"
+
+    def _dependent(self, refusal: Refusal) -> str:
+        needed = [
+            f"{name!r} needs {other!r}"
+            for name, others in refusal.wanted.items()
+            if name in refusal.value and isinstance(others, list)
+            for other in others
+            if other not in refusal.value
+        ]
+        return f"{self._subject(refusal)}: {join_words(needed, 'and')}."
+
+
+_SPECIAL: Final[dict[str, Callable[[ErrorFormatter, Refusal], str]]] = {
+    "required": ErrorFormatter._missing,
+    "additionalProperties": ErrorFormatter._unexpected,
+    "dependentRequired": ErrorFormatter._dependent,
+    "dependencies": ErrorFormatter._dependent,
+}
+
+_UNEVALUATED: Final = ("holds", "hold", "more than is allowed", True)
+
+# The verb for one and for many, what follows it, and whether what came is quoted.
+_STATEMENTS: Final[dict[str, tuple[str, str, str, bool]]] = {
+    "": ("is", "are", "not allowed", False),
+    UNKNOWN: ("does not fit", "do not fit", "the schema", True),
+    NO_ALTERNATIVE: ("fits", "fit", "none of its alternatives", True),
+    SEVERAL: ("fits", "fit", "more than one of its alternatives", False),
+    "unevaluatedProperties": _UNEVALUATED,
+    "unevaluatedItems": _UNEVALUATED,
+    "additionalItems": _UNEVALUATED,
+}
+
+
+def _nearness(refusal: Refusal) -> tuple[Any, ...]:
+    indices = [step for step in refusal.path if isinstance(step, int)]
+    return len(refusal.path), bool(refusal.names), indices
+
+
+def _without_echoes(refusals: Sequence[Refusal]) -> list[Refusal]:
+    """Leave out the type of a value whose choices are named, which say that as well."""
+    chosen = {refusal.path for refusal in refusals if refusal.keyword in ("enum", "const")}
+    return [
+        refusal for refusal in refusals if refusal.keyword != "type" or refusal.path not in chosen
+    ]
+
+
+def _in_brackets(schema: Any) -> str:
+    """' (string)' for what must be a string; nothing where there is nothing to say."""
+    wanted = expectation(schema) if schema else "a value"
+    return "" if wanted == "a value" else f" ({re.sub('^an? ', '', wanted)})"
+
+
+def _cut_name(name: Any) -> str:
+    text = str(name)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# What the keywords demand: these words, and what stands at the keyword; where that is counted, in
+# one and in many of its units.
+_BOUNDS: Final[dict[str, tuple[str, tuple[str, str] | None]]] = {
+    "minimum": ("be at least", None),
+    "maximum": ("be at most", None),
+    "exclusiveMinimum": ("be more than", None),
+    "exclusiveMaximum": ("be less than", None),
+    "multipleOf": ("be a multiple of", None),
+    "pattern": ("match the pattern", None),
+    "minLength": ("have at least", ("character", "characters")),
+    "maxLength": ("have at most", ("character", "characters")),
+    "minItems": ("have at least", ("item", "items")),
+    "maxItems": ("have at most", ("item", "items")),
+    "minContains": ("have at least", ("fitting item", "fitting items")),
+    "maxContains": ("have at most", ("fitting item", "fitting items")),
+    "minProperties": ("have at least", ("property", "properties")),
+    "maxProperties": ("have at most", ("property", "properties")),
+}
+
+_TYPE: Final = ("type", "format", "contentEncoding")
+_EXPECTED: Final = {"contains": "contain", "not": "not be"}
+"""Where a schema stands at the keyword."""
+
+
+def _demand(refusal: Refusal) -> str:
+    keyword, wanted = str(refusal.keyword), refusal.wanted
+    if keyword in _BOUNDS:
+        words, units = _BOUNDS[keyword]
+        return f"{words} {shorten(wanted)}" + (f" {units[wanted != 1]}" if units else "")
+    if keyword in _EXPECTED:
+        return f"{_EXPECTED[keyword]} {expectation(wanted)}"
+    if keyword in ("enum", "const", "anyOf", "oneOf"):
+        return f"be {expectation({keyword: wanted})}"
+    if keyword == "type":
+        named = {key: refusal.schema[key] for key in _TYPE if key in refusal.schema}
+        return f"be {expectation(named)}"
+    return "hold no item twice" if keyword == "uniqueItems" else f"fit the schema's {keyword!r}"
+
 
 _MOST_BITS = 1024
 _NATIVE_BITS = 63

@@ -11,7 +11,7 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
 
-from trio_mcp.wire.networks import network_of, parsed
+from trio_mcp.wire.shares import network_of, parsed
 
 UNIX: Final = "unix"
 """Stands for a peer on a Unix socket, which has no address."""

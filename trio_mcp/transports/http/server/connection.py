@@ -27,7 +27,7 @@ from trio_mcp.transports.http.server.head import Head, HeadReader
 from trio_mcp.transports.http.server.pipe import pipe_over
 from trio_mcp.transports.http.server.response import Refused, ResponseError
 from trio_mcp.transports.http.server.service import LISTEN_AFTER, Service, Watch
-from trio_mcp.wire.networks import network_of
+from trio_mcp.wire.shares import network_of
 
 logger = logger_of("trio_mcp.http")
 
