@@ -2,7 +2,7 @@
 
 From the wire up: `head`, `body` and `response` turn bytes into requests and responses into bytes
 and do no I/O; `pipe` moves the bytes; `connection` holds both together for one client, with an
-`exchange` per request; `service` looks after all connections and their deadlines; `listeners` and
+`Exchange` per request; `service` looks after all connections and their deadlines; `listeners` and
 `serve` bring them in.
 """
 

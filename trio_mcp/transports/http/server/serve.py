@@ -14,7 +14,7 @@ from trio_mcp.transports.http.server.asgi import Address, AsgiApp, bound_address
 from trio_mcp.transports.http.server.connection import Connection
 from trio_mcp.transports.http.server.limits import HttpLimits
 from trio_mcp.transports.http.server.listeners import Backlog, Listeners
-from trio_mcp.transports.http.server.service import HttpCounters, Service, Watch
+from trio_mcp.transports.http.server.service import HttpCounters, Service
 
 logger = logger_of("trio_mcp.http")
 
@@ -97,14 +97,13 @@ async def serve_asgi(
     Cancelled, it closes everything at once.
     """
     service = Service(app, limits or HttpLimits(), max_body_bytes, root_path, always_served)
-    watch = Watch(service.connections)
     server = HttpServer(addresses_of(listeners), service.counters)
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(watch.run)
+            nursery.start_soon(service.watch.run)
             async with trio.open_nursery() as doors:
                 for listener in listeners:
-                    doors.start_soon(_accept, listener, service, watch, nursery)
+                    doors.start_soon(_accept, listener, service, nursery)
                 task_status.started(server)
                 await server.wait_until_stopping()
                 doors.cancel_scope.cancel()
@@ -118,7 +117,6 @@ async def serve_asgi(
 async def _accept(
     listener: trio.abc.Listener[trio.abc.Stream],
     service: Service,
-    watch: Watch,
     nursery: trio.Nursery,
 ) -> None:
     quiet_until = -inf
@@ -137,7 +135,7 @@ async def _accept(
                     await service.wait_until_left()
                 continue
             for accepted in (stream, *backlog.take()):
-                nursery.start_soon(Connection(service, watch, accepted).run)
+                nursery.start_soon(Connection(service, accepted).run)
 
 
 async def _drain(service: Service, grace: float) -> None:

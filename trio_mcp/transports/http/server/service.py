@@ -122,6 +122,7 @@ class Service:
     """Paths for which a client need not wait until there is room for it."""
     counters: HttpCounters = field(factory=HttpCounters)
     connections: dict[Watched, None] = field(factory=dict)
+    watch: Watch = field(init=False)
     _waiting: dict[Watched, None] = field(factory=dict)
     _counts: Counter[str] = field(factory=Counter)  # by owner, without those that wait
     _all_busy_until: float = -inf
@@ -131,6 +132,10 @@ class Service:
     _left: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
     _second: int = -1
     _date: bytes = b""
+
+    @watch.default
+    def _watch_all(self) -> Watch:
+        return Watch(self.connections)
 
     def enter(self, connection: Watched) -> None:
         """Count a connection in. If there are too many, another makes room, or it has to wait."""
