@@ -129,6 +129,23 @@ async def test_many_tasks_of_one_leave_those_of_others_known() -> None:
                 await theirs.get(many[0])
 
 
+async def test_where_all_have_one_task_the_oldest_makes_room_for_one_who_has_none() -> None:
+    passed = PassedTasks(limit=1)
+    registry = Registry("front", extensions=[passed])
+    registry.mount(Remote(slow([]), tasks=passed))
+    first, second = TasksClient(), TasksClient()
+    with trio.fail_after(LIMIT):
+        async with (
+            connect(registry, extensions=[first]),
+            connect(registry, extensions=[second]),
+        ):
+            older = await first.start("last", {"seconds": 1000})
+            newer = await second.start("last", {"seconds": 1000})
+            assert (await second.get(newer.id)).status == "working"
+            with pytest.raises(McpError, match="Task not found"):
+                await first.get(older.id)
+
+
 async def test_a_task_is_followed_for_as_long_as_a_client_wants_to_know(
     autojump_clock: object,
 ) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import ClassVar
 
 import trio
 from attrs import Factory, define, field
@@ -20,10 +21,10 @@ from trio_mcp.client.client import Client
 from trio_mcp.client.connect import ClientConnection
 from trio_mcp.client.state import Disconnected
 from trio_mcp.compose.calls import OpenCalls
-from trio_mcp.compose.shares import who_makes_room
 from trio_mcp.errors import ClientError, ServerUnavailable
 from trio_mcp.loggers import logger_of
 from trio_mcp.wire.errors import McpError
+from trio_mcp.wire.shares import one_that_goes
 
 logger = logger_of("trio_mcp.compose")
 
@@ -35,6 +36,8 @@ asked."""
 @define(eq=False)
 class CallerConnection:
     """A connection for one caller, or for one after the other."""
+
+    busy: ClassVar = True
 
     key: CallerKey
     owner: str
@@ -133,10 +136,9 @@ class CallerConnections:
         if unused:
             min(unused, key=lambda connection: connection.idle_since).scope.cancel()
             return
-        largest = who_makes_room(newcomer, (connection.owner for connection in self.open))
-        if largest != newcomer:
-            theirs = [connection for connection in self.open if connection.owner == largest]
-            theirs[-1].scope.cancel()
+        latest = one_that_goes(newcomer, reversed(self.open))
+        if latest is not None:
+            latest.scope.cancel()
 
     def note_free(self) -> None:
         """Wake the calls that wait for a free connection."""

@@ -22,6 +22,11 @@ _MOST_BYTES: Final = 1024 * 1024
 """Bytes of one log message that are passed on."""
 
 
+def owner_of(context: Context) -> str:
+    """Return to whose share a call counts: a principal's, or else an address's or connection's."""
+    return context.principal or context.client_address or context.connection_id or ""
+
+
 class Relay:
     """Passes progress and log messages to a caller, in their order.
 

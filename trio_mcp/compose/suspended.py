@@ -11,16 +11,16 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable
 from math import inf
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import trio
 from attrs import Factory, define, field
 
-from trio_mcp.compose.relay import Relay
-from trio_mcp.compose.shares import owner_of, who_makes_room
+from trio_mcp.compose.relay import Relay, owner_of
 from trio_mcp.registry import Context
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.shares import one_that_goes
 
 _OTHERS: Final = 10
 """Checkpoints that a question waits for others that are asked beside it."""
@@ -39,6 +39,8 @@ class _Question:
 @define(eq=False)
 class SuspendedCall:
     """A call that lasts from one request of its caller to the next."""
+
+    busy: ClassVar = True
 
     about: Json
     """What it is about, and whose it is."""
@@ -161,11 +163,10 @@ class SuspendedCalls:
         """Give up a call of the owner who has the most, if there are too many for another one's."""
         if len(self._suspended) < self._limit:
             return
-        largest = who_makes_room(newcomer, (call.owner for call in self._suspended.values()))
-        if largest == newcomer:
+        found = one_that_goes(newcomer, self._suspended.values())
+        if found is None or found.state is None:
             raise McpError(INTERNAL_ERROR, "Too many questions are open; try again later")
-        state = next(state for state, call in self._suspended.items() if call.owner == largest)
-        self._suspended.pop(state).scope.cancel()
+        self._suspended.pop(found.state).scope.cancel()
 
     async def _run(
         self, call: SuspendedCall, work: Callable[[SuspendedCall], Awaitable[dict[str, Json]]]

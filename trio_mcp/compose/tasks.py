@@ -9,13 +9,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import trio
 from attrs import frozen
 
 from trio_mcp.client.extension import ClientExtension
-from trio_mcp.compose.shares import owner_of, who_makes_room
+from trio_mcp.compose.relay import owner_of
 from trio_mcp.loggers import logger_of
 from trio_mcp.registry import Context
 from trio_mcp.registry.extension import ExtensionMethod, ExtensionRequest, ExtensionSubscription
@@ -24,6 +24,7 @@ from trio_mcp.wire.errors import INVALID_PARAMS, McpError, ToolError
 from trio_mcp.wire.extensions import TASKS
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.methods import Method
+from trio_mcp.wire.shares import one_that_goes
 
 logger = logger_of("trio_mcp.compose")
 
@@ -60,6 +61,7 @@ class _Task:
     owner: str
     """To whose share it counts."""
     send: Send
+    busy: ClassVar = False
 
 
 class PassedTasks(ServerExtension):
@@ -81,8 +83,8 @@ class PassedTasks(ServerExtension):
         """Return a server's result for a caller, with an id of ours for its task."""
         owner = owner_of(context)
         if len(self._tasks) >= self._limit:
-            evicted = who_makes_room(owner, (task.owner for task in self._tasks.values()))
-            del self._tasks[next(id for id, task in self._tasks.items() if task.owner == evicted)]
+            evicted = one_that_goes(owner, self._tasks.values())
+            del self._tasks[next(id for id, task in self._tasks.items() if task is evicted)]
         id = secrets.token_hex(16)
         self._tasks[id] = _Task(str(result.get("taskId")), context.principal, owner, send)
         return {**result, "taskId": id}
