@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from trio_mcp.registry.content import File as File
     from trio_mcp.registry.content import Image as Image
     from trio_mcp.registry.context import Context as Context
+    from trio_mcp.registry.dependencies import Depends as Depends
     from trio_mcp.registry.options import FileOptions as FileOptions
     from trio_mcp.registry.options import PromptOptions as PromptOptions
     from trio_mcp.registry.options import ResourceOptions as ResourceOptions
@@ -108,6 +109,7 @@ MODULES: Final = by_name(
         "registry.changes": "ListChanged ResourceUpdated",
         "registry.content": "Audio File Image",
         "registry.context": "Context",
+        "registry.dependencies": "Depends",
         "registry.options": "FileOptions PromptOptions ResourceOptions ToolOptions",
         "registry.registry": "Registry",
         "registry.transform": "ArgumentTransform Transform",

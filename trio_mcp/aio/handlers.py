@@ -7,6 +7,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial, wraps
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import outcome
@@ -15,7 +16,7 @@ from attrs import fields, frozen
 
 from trio_mcp.aio.calls import Call
 from trio_mcp.aio.crossing import Crossing, current_crossing
-from trio_mcp.aio.inloop import LoopCall, call_asyncio
+from trio_mcp.aio.inloop import LoopCall, LoopEnded, call_asyncio
 from trio_mcp.aio.wrappers import wrapper_of
 from trio_mcp.registry import Context
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
@@ -72,9 +73,16 @@ class LoopContext(Context):
 _FIELDS = {item.name: item.alias or item.name for item in fields(Context)}
 
 
-def _in_loop(context: Context, run: Crossing, nursery: trio.Nursery) -> LoopContext:
-    given: dict[str, Any] = {alias: getattr(context, name) for name, alias in _FIELDS.items()}
-    return LoopContext(**given, theirs=context, run=run, nursery=nursery)
+def _in_loop(options: Mapping[str, Any], run: Crossing, nursery: trio.Nursery) -> dict[str, Any]:
+    """Return arguments for a function that runs in the loop, where a context is another one."""
+
+    def in_loop(value: Any) -> Any:
+        if not isinstance(value, Context):
+            return value
+        given: dict[str, Any] = {alias: getattr(value, name) for name, alias in _FIELDS.items()}
+        return LoopContext(**given, theirs=value, run=run, nursery=nursery)
+
+    return {name: in_loop(value) for name, value in options.items()}
 
 
 def on_asyncio(function: F) -> F:
@@ -104,9 +112,8 @@ def on_asyncio(function: F) -> F:
     @wraps(function)
     async def run_in_loop(*args: Any, **options: Any) -> Any:
         run = crossing_for(function.__name__)
-        contexts = [name for name, value in options.items() if isinstance(value, Context)]
-        if contexts:
-            return await _with_contexts(run, function, args, options, contexts)
+        if any(isinstance(value, Context) for value in options.values()):
+            return await _with_contexts(run, function, args, options)
         return await _called(run, function, args, options)
 
     return run_in_loop  # type: ignore[return-value]
@@ -146,51 +153,74 @@ async def _with_contexts(
     function: Callable[..., Awaitable[Any]],
     args: tuple[Any, ...],
     options: dict[str, Any],
-    contexts: list[str],
 ) -> Any:
     """Run a handler that may talk back, with a nursery for what it says."""
     result: outcome.Outcome[Any]
     async with trio.open_nursery() as nursery:
-        wrapped = {name: _in_loop(options[name], run, nursery) for name in contexts}
+        given = _in_loop(options, run, nursery)
         try:
-            result = outcome.Value(await _called(run, function, args, {**options, **wrapped}))
+            result = outcome.Value(await _called(run, function, args, given))
         except (Exception, SystemExit) as error:  # raised below, outside of any exception group
             result = outcome.Error(error)
     return result.unwrap()
 
 
+def manager_on_asyncio(
+    make: Callable[..., AbstractAsyncContextManager[T]],
+) -> Callable[..., AbstractAsyncContextManager[T]]:
+    """Have the context managers that a function makes run in the event loop of asyncio."""
+
+    @wraps(make)
+    def opened(**options: Any) -> AbstractAsyncContextManager[T]:
+        return opened_in_loop(crossing_for(make.__name__), make, options)
+
+    return opened
+
+
 @asynccontextmanager
 async def opened_in_loop(
-    run: Crossing, make: Callable[[], AbstractAsyncContextManager[T]]
+    run: Crossing,
+    make: Callable[..., AbstractAsyncContextManager[T]],
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> AsyncIterator[T]:
     """Open a context manager of asyncio's for the block, in one asyncio task.
+
+    It is left with the exception of the block, but cannot swallow that.
 
     Raises:
         Exception: Whatever it raises when it is entered or left.
     """
-    ready = trio.Event()
+    ready, scope = trio.Event(), trio.CancelScope()
     found: list[T] = []
     failures: list[Exception] = []
-    leaving: list[asyncio.Event] = []
+    leaving: list[asyncio.Future[Exception | None]] = []
     call: LoopCall[None]
 
     async def hold() -> None:
-        leaving.append(asyncio.Event())
-        async with make() as value:
+        leaving.append(asyncio.get_running_loop().create_future())
+        async with make(**_in_loop(options, run, nursery)) as value:
             found.append(value)
             run.post(ready.set)
             try:
-                await leaving[0].wait()
+                error = await leaving[0]
             except asyncio.CancelledError:
                 if call.is_cancelled:
                     raise
                 # A loop that shuts down cancels all tasks first. This one may end in good order.
+            else:
+                if error is not None:
+                    raise error
+
+    def leave(error: Exception | None) -> None:
+        if not leaving[0].done():
+            leaving[0].set_result(error)
 
     async def work() -> None:
         nonlocal call
         call = LoopCall(run, hold)
         try:
-            await call.wait()
+            with scope:
+                await call.wait()
         except Exception as error:  # raised below, outside of any exception group
             failures.append(error)
         ready.set()
@@ -200,12 +230,17 @@ async def opened_in_loop(
         nursery.start_soon(work)
         await ready.wait()
         if found:
+            scope.shield = True  # cancelled, what is in the block ends first
             try:
                 yield found[0]
             except BaseException as error:
                 passing = error
-            run.tell(lambda: leaving[0].set())
-    if passing is not None:
+            scope.shield = False
+            if passing is None or isinstance(passing, Exception):
+                run.tell(partial(leave, passing))
+            else:
+                scope.cancel()
+    if passing is not None and (not failures or isinstance(failures[0], LoopEnded)):
         raise passing
     if failures:
         raise failures[0]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from trio_mcp.aio.beside import loop_beside_trio
-from trio_mcp.aio.handlers import crossing_for, on_asyncio, opened_in_loop
+from trio_mcp.aio.handlers import crossing_for, manager_on_asyncio, on_asyncio, opened_in_loop
 from trio_mcp.aio.portal import Portal
 from trio_mcp.registry import Registry as TrioRegistry
 from trio_mcp.registry.catalogue import Catalogue
@@ -63,6 +63,13 @@ class Registry(TrioRegistry):
 
     def _prepared(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return on_asyncio(function) if inspect.iscoroutinefunction(function) else function
+
+    def _prepared_dependency(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if not inspect.isasyncgenfunction(inspect.unwrap(function)):
+            return self._prepared(function)
+        if inspect.isasyncgenfunction(function):
+            function = asynccontextmanager(function)
+        return manager_on_asyncio(function)
 
     async def call(
         self,

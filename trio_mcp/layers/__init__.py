@@ -18,6 +18,7 @@ that an entry or a server does not need is absent: it costs nothing.
 | `middleware` | when an entry is placed | what the author runs around calls |
 | `mounting` | at a mount | names and state of the provider; then the provider's own layers |
 | `concurrency` | when an entry is made | how many calls of an async function run at a time |
+| `injecting` | when an entry is made | parameters that are filled by dependencies |
 | `function` | always | the function: on the Trio thread, or in a worker thread |
 
 What runs around whole requests (`Registry(middleware=[...])`) stands outside of all of them, in
@@ -82,6 +83,8 @@ def _around_values(entry: Any) -> list[NamedLayer]:
         layers += [("middleware", middleware(entry, function)) for function in entry.middleware]
     if entry.slots is not None and entry.is_async and entry.origin is None:
         layers.append(("concurrency", entry.slots.around))
+    if entry.injection is not None and entry.origin is None:
+        layers.append(("injecting", entry.injection.around))
     return layers
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -31,15 +31,30 @@ def function(entry: Any) -> Handler:
 
 
 def _run_in_thread(run: Any, parameter: str | None, slots: Any, call: Call) -> Awaitable[Any]:
-    arguments, limiter = call.arguments, call.exchange.threads
-    if slots is not None or parameter is not None:
+    arguments = call.arguments
+    if parameter is not None:
+        arguments = {**arguments, parameter: call.make_context()}
+    return in_worker(partial(run, **arguments), call, slots, asks=parameter is not None)
+
+
+def in_worker(
+    run: Callable[[], Any], call: Call, slots: Any = None, *, asks: bool
+) -> Awaitable[Any]:
+    """Run a plain function of the author's in a worker thread.
+
+    Args:
+        run: The function.
+        call: The call that it is part of.
+        slots: Bounds how many run at the same time, besides what bounds all threads.
+        asks: Whether it may ask the caller something; others have its slots meanwhile.
+    """
+    limiter = call.exchange.threads
+    if slots is not None or asks:
         threads = limiter or trio.to_thread.current_default_thread_limiter()
         limiter = HeldSlots(threads) if slots is None else HeldSlots(slots.limiter, threads)
         call.exchange.lends(limiter)
-    if parameter is not None:
-        arguments = {**arguments, parameter: call.make_context()}
     return trio.to_thread.run_sync(
-        partial(run, **arguments),
+        run,
         abandon_on_cancel=True,  # a thread cannot be stopped; its caller need not wait for it
         limiter=limiter,
     )

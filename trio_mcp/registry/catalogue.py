@@ -19,7 +19,7 @@ from attrs import evolve, field, frozen
 from trio_mcp.background import run_all
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.entrances import check_trio
-from trio_mcp.registry.handlers import NO_EXTENSIONS
+from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler
 from trio_mcp.registry.kinds import LISTED, RefType, Table
 from trio_mcp.registry.lifespan import Opened, opened
 from trio_mcp.registry.options import CacheScope
@@ -36,6 +36,7 @@ from trio_mcp.wire.methods import CAPABILITIES, METHODS, Method
 if TYPE_CHECKING:
     from trio_mcp.layers.log_bridge import LogBridge
     from trio_mcp.registry.completions import Completer, Completers
+    from trio_mcp.registry.dependencies import Dependencies
     from trio_mcp.registry.extensions import Added, Extension, Extensions
     from trio_mcp.registry.middleware import OpenLifespan
     from trio_mcp.registry.mounting import Mount, View
@@ -96,6 +97,7 @@ class Catalogue(Provider):
     def register(self, table: Table, item: D) -> D:
         """Add an entry of the registry's own, and return it as it stands in the table."""
         item = self._extended(table, item)
+        self._adopt(item)
         if item.name in self.table(table):
             what = f"{LISTED[table].label} {item.name!r}"
             raise SchemaError(f"{what} is registered already; names must be unique.")
@@ -103,6 +105,16 @@ class Catalogue(Provider):
         self._own[table] += 1
         placed: D = self._tables[table][item.name]  # with what this registry runs around it
         return placed
+
+    def _adopt(self, item: Handler) -> None:
+        if item.injection is not None:
+            self.dependencies.adopt(item.injection)
+
+    @cached_property
+    def dependencies(self) -> Dependencies:
+        from trio_mcp.registry.dependencies import Dependencies  # few functions have any
+
+        return Dependencies(self.registry._prepared_dependency)
 
     def _extended(self, table: Table, item: D) -> D:
         """Have extensions check the options that an entry has for them."""
@@ -360,7 +372,9 @@ class Catalogue(Provider):
         from trio_mcp.registry.completions import Completers
 
         versions = self.changes.versions
-        return Completers(self.prompts, self.resources, self.resource_templates, versions)
+        return Completers(
+            self.prompts, self.resources, self.resource_templates, versions, self._adopt
+        )
 
     def find_completer(self, kind: RefType, target: str, argument: str) -> Completer:
         found = self.completers.find(kind, target, argument)

@@ -134,11 +134,13 @@ class Completers:
         resources: Mapping[str, Resource],
         templates: Mapping[str, ResourceTemplate],
         versions: Mapping[Kind, int],
+        adopt: Callable[[Completer], None],
     ) -> None:
         self._prompts = prompts
         self._resources = resources
         self._templates = templates
         self._versions = versions
+        self._adopt = adopt
         self._given: dict[tuple[RefType, str, str], Completer] = {}
         self._names_values: tuple[dict[Kind, int], bool] = ({}, False)
 
@@ -178,6 +180,7 @@ class Completers:
         if entry is None or argument not in _parameters_of(entry):
             raise SchemaError(f"Completion of {what}: there is no such argument; register it first")
         made = make_completer(function, what, timeout, entry.middleware)
+        self._adopt(made)
         self._given[kind, target, argument] = made
 
     def forget(self, kind: RefType, target: str) -> None:

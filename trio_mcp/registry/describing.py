@@ -33,10 +33,16 @@ def handler_fields(
 ) -> dict[str, Any]:
     """Return the fields of an entry, apart from its description, or raise `SchemaError`."""
     check_timeout(options.get("timeout"))
+    injection = None
+    if described.supplied:
+        from trio_mcp.registry.dependencies import injection_of  # few functions have any
+
+        injection = injection_of(described.name, described.supplied)
     return {
         "function": function,
         "timeout": options.get("timeout"),
         "context_parameter": described.context_parameter,
+        "injection": injection,
         "scopes": scopes_of(options.get("scopes", ())),
         "extensions": options.get("extensions", NO_EXTENSIONS),
     }

@@ -24,6 +24,7 @@ from trio_mcp.wire.revisions import Revision
 
 if TYPE_CHECKING:
     from trio_mcp.layers.concurrency import Slots
+    from trio_mcp.layers.injecting import Injection
     from trio_mcp.registry.middleware import McpCall
     from trio_mcp.registry.mount_info import MountInfo
 
@@ -53,6 +54,8 @@ class Handler:
     timeout: float | None = None
     """Seconds that it may run; `None` for the registry's or the server's default."""
     context_parameter: str | None = None
+    injection: Injection | None = None
+    """Fills the parameters that come from functions; `None` where there are none."""
     slots: Slots | None = None
     """Bounds how many run at the same time; `None` for any number."""
     scopes: frozenset[str] = frozenset()
@@ -86,8 +89,8 @@ class Handler:
         keep("label", self._label())
         keep("is_async", is_async(self.function))
         inside = self.origin is not None and self.origin.item.gets_context
-        own = self.context_parameter is not None or bool(self.middleware)
-        keep("gets_context", own or inside)
+        own = self.context_parameter is not None or self.injection is not None
+        keep("gets_context", own or bool(self.middleware) or inside)
         for name, value in zip(("layers", "run", "chain"), compose(self), strict=True):
             keep(name, value)
 

@@ -270,6 +270,10 @@ class Registry:
         """Make of a function what is run, for a subclass whose functions are of another kind."""
         return function
 
+    def _prepared_dependency(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Likewise, of a function that fills parameters of others."""
+        return self._prepared(function)
+
     def remove_tool(self, name: str) -> None:
         """Remove a tool. Calls that are running are not disturbed.
 

@@ -36,6 +36,10 @@ _HARMLESS = {"DocInfo", "Unit", "Strict"}
 _DEEPEST = 8
 
 
+class Supplied:
+    """Marks a parameter that no caller fills: in `Annotated`, or as the default."""
+
+
 def apply_metadata(
     schema: dict[str, Any], bounded: dict[str, Any], metadata: Iterable[Any]
 ) -> bool:
@@ -51,6 +55,8 @@ def apply_metadata(
         elif isinstance(item, Mapping):
             schema.update(item)
             raw = True
+        elif isinstance(item, Supplied):
+            raise TypeError("a dependency fills a whole parameter: put Depends(…) outermost")
         elif not isinstance(item, type):
             _apply_object(schema, bounded, item)
     return raw

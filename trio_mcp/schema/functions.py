@@ -7,16 +7,25 @@ functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from attrs import NOTHING, frozen
 
 from trio_mcp.schema.annotations import Builder, document, published_default
+from trio_mcp.schema.constraints import Supplied
 from trio_mcp.schema.docstrings import Docs, parse_docstring
 from trio_mcp.schema.kinds import annotation_text, bare
 from trio_mcp.schema.plain import fits_at_sight
 from trio_mcp.schema.returns import describe_return
-from trio_mcp.schema.signatures import Hints, Taken, check_function, docstring_of, name_of, taken_by
+from trio_mcp.schema.signatures import (
+    Hints,
+    Taken,
+    check_function,
+    docstring_of,
+    name_of,
+    signature_of,
+)
 from trio_mcp.schema.structuring import structure_arguments
 from trio_mcp.schema.validate import compile_validator
 from trio_mcp.wire.errors import SchemaError
@@ -40,6 +49,7 @@ class FunctionSchema:
         structure: Valid JSON arguments to keyword arguments; raises `ArgumentError`.
         unstructure: Results to JSON; `None` if they need nothing.
         lists_results: Whether results are lists of the classes that are results themselves.
+        supplied: By parameter, what fills it and is no part of the schema either.
     """
 
     name: str
@@ -51,6 +61,7 @@ class FunctionSchema:
     structure: Callable[[dict[str, Any]], dict[str, Any]]
     unstructure: Callable[[Any], Any] | None
     lists_results: bool = False
+    supplied: Mapping[str, Supplied] = MappingProxyType({})
 
 
 def describe_function(
@@ -90,7 +101,8 @@ def describe_function(
     if parameters is not None and input_schema is not None:
         raise SchemaError("parameters= and input_schema= exclude each other; give one of them")
     hints = Hints(name, function, context_type)
-    taken, context, returns = taken_by(function, hints)
+    signature = signature_of(function, hints)
+    taken, context = signature.given, signature.context
     docs = parse_docstring(docstring_of(function))
 
     structure = structure_arguments(
@@ -101,7 +113,7 @@ def describe_function(
         from trio_mcp.schema.parameters import accept_schema  # the exception: no start waits for it
 
         accepted = checked = dict(input_schema)
-        structure = accept_schema(name, taken, context, input_schema)
+        structure = accept_schema(name, signature, input_schema)
     elif parameters is not None:
         from trio_mcp.schema.parameters import declare
 
@@ -112,7 +124,7 @@ def describe_function(
                 _check_default(name, parameter.name, parameter.default, schema)
     else:
         accepted, checked = _infer(name, taken, docs)
-    result = hints.resolve("return", returns) if describe_result else Any
+    result = hints.resolve("return", signature.returns) if describe_result else Any
     output_schema, unstructure, lists_results = describe_return(name, result, result_types)
     return FunctionSchema(
         name=name,
@@ -124,6 +136,7 @@ def describe_function(
         structure=structure,
         unstructure=unstructure,
         lists_results=lists_results,
+        supplied=signature.supplied,
     )
 
 

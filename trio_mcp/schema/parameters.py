@@ -15,7 +15,7 @@ from trio_mcp.schema.annotations import Builder, document
 from trio_mcp.schema.bounds import check_schema
 from trio_mcp.schema.errors import ArgumentError
 from trio_mcp.schema.keywords import IN_PLACE, REFERENCES
-from trio_mcp.schema.signatures import Taken
+from trio_mcp.schema.signatures import Signature, Taken
 from trio_mcp.schema.structuring import as_they_came
 from trio_mcp.schema.validate import compile_validator
 from trio_mcp.wire.errors import SchemaError
@@ -238,7 +238,7 @@ def declare(tool: str, taken: list[Taken], parameters: Sequence[Parameter]) -> d
 
 
 def accept_schema(
-    tool: str, taken: list[Taken], context: str | None, schema: Mapping[str, Any]
+    tool: str, signature: Signature, schema: Mapping[str, Any]
 ) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Check a schema for the arguments against the function; return what passes arguments on.
 
@@ -247,13 +247,17 @@ def accept_schema(
     check_schema(schema)
     if schema.get("type") != "object":
         raise SchemaError('an input schema must have "type": "object"')
+    taken, context = signature.given, signature.context
+    ours = {*signature.supplied, *(() if context is None else (context,))}
     takes = frozenset(parameter.name for parameter in taken if not parameter.rest)
     needs = frozenset(parameter.name for parameter in taken if parameter.is_needed)
     open_ended = any(parameter.rest for parameter in taken)
     properties = schema.get("properties", {})
     for name in properties:
-        if name == context or not (open_ended or name in takes):
-            why = "it is for the context" if name == context else "the function does not take it"
+        if name in ours or not (open_ended or name in takes):
+            why = "the function does not take it"
+            if name in ours:
+                why = f"it is for {'the context' if name == context else 'a dependency'}"
             raise SchemaError(
                 f"function {tool!r}: the input schema has the property {name!r}, but {why}"
             )
@@ -265,11 +269,11 @@ def accept_schema(
                 "have it; add it to the properties, or give the parameter a default"
             )
     closed = direct and schema.get("additionalProperties") is False
-    if needs <= set(schema.get("required", ())) and (closed or (open_ended and context is None)):
+    if needs <= set(schema.get("required", ())) and (closed or (open_ended and not ours)):
         return as_they_came
     may_have: dict[str, Any] = {name: {} for name in sorted(takes)}
-    if open_ended and context is not None:
-        may_have[context] = False
+    if open_ended:
+        may_have.update(dict.fromkeys(sorted(ours), False))
     passed = {"type": "object", "required": sorted(needs), "additionalProperties": open_ended}
     validate = compile_validator({"properties": may_have, **passed}, inferred=True)
 

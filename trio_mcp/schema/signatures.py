@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import NOTHING, frozen
 
+from trio_mcp.schema.constraints import Supplied
 from trio_mcp.schema.fields import class_of, resolve_names
-from trio_mcp.schema.kinds import alternatives
+from trio_mcp.schema.kinds import alias_value, alternatives, is_type_alias
 from trio_mcp.schema.sentences import shorten
 from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.safe_repr import safe_repr
 
 
-def check_function(function: Any) -> None:
-    """Make sure that something is a function which gives one answer."""
+def check_function(function: Any, *, may_yield: bool = False) -> None:
+    """Make sure that something is a function, which gives one answer or may yield one."""
     if isinstance(function, str):
         raise SchemaError(
             f"{shorten(function)} is a text, not a function; if it is meant as a name, write "
@@ -37,31 +38,38 @@ def check_function(function: Any) -> None:
             f"the class {function.__qualname__} is no function; register a function that makes "
             "and returns one"
         )
+    if yields(function) and not may_yield:
+        raise SchemaError(
+            f"function {name_of(function)!r} yields, but a request has one answer; collect "
+            "the values and return a list (a Context's progress() tells how far it is)"
+        )
+
+
+def yields(function: Any) -> bool:
+    """Whether it is a generator function, async or not."""
     call = getattr(function, "__call__", None)  # noqa: B004  # a callable object
-    for candidate in (_innermost(function), call):
-        if inspect.isgeneratorfunction(candidate) or inspect.isasyncgenfunction(candidate):
-            raise SchemaError(
-                f"function {name_of(function)!r} yields, but a request has one answer; collect "
-                "the values and return a list (a Context's progress() tells how far it is)"
-            )
+    return any(
+        inspect.isgeneratorfunction(candidate) or inspect.isasyncgenfunction(candidate)
+        for candidate in (innermost(function), call)
+    )
 
 
 def name_of(function: Any) -> str:
     """The function's own name; that of its class where it has none."""
-    function = _innermost(function)
+    function = innermost(function)
     return str(getattr(function, "__name__", type(function).__name__))
 
 
 def docstring_of(function: Any) -> str | None:
     """What the function says of itself."""
-    function = _innermost(function)
+    function = innermost(function)
     if not inspect.isroutine(function):
         own = type(function).__dict__.get("__doc__")
         return own or getattr(type(function).__call__, "__doc__", None)
     return inspect.getdoc(function)
 
 
-def _innermost(function: Any) -> Any:
+def innermost(function: Any) -> Any:
     while isinstance(function, functools.partial):
         function = function.func
     return function
@@ -75,7 +83,7 @@ class Hints:
 
     def __init__(self, tool: str, function: Any, context_type: type | None) -> None:
         self.tool = tool
-        function = _innermost(function)
+        function = innermost(function)
         if not inspect.isroutine(function):
             function = type(function).__call__
         function = inspect.unwrap(function)
@@ -133,6 +141,7 @@ class Taken:
     default: Any
     rest: bool
     is_context: bool
+    supplied: Supplied | None
 
     @property
     def is_needed(self) -> bool:
@@ -144,13 +153,30 @@ class Taken:
         if refusal is not None:
             raise SchemaError(f"function {hints.tool!r}, parameter {parameter.name!r}: {refusal}")
         annotation = hints.resolve(parameter.name, parameter.annotation)
+        rest = parameter.kind is parameter.VAR_KEYWORD
+        supplied = _supplied(annotation, parameter.default)
+        if len(supplied) > 1 or (supplied and rest):
+            which = "is **, which is many" if rest else f"has {len(supplied)} of them"
+            raise SchemaError(
+                f"function {hints.tool!r}, parameter {parameter.name!r}: one dependency fills one "
+                f"parameter, and this {which}"
+            )
         return cls(
             name=parameter.name,
             annotation=annotation,
             default=NOTHING if parameter.default is parameter.empty else parameter.default,
-            rest=parameter.kind is parameter.VAR_KEYWORD,
-            is_context=hints.is_context(annotation),
+            rest=rest,
+            is_context=not supplied and hints.is_context(annotation),
+            supplied=supplied[0] if supplied else None,
         )
+
+
+def _supplied(annotation: Any, default: Any) -> list[Supplied]:
+    """The marks for a parameter that is supplied."""
+    while is_type_alias(annotation):
+        annotation = alias_value(annotation)
+    marks = [*getattr(annotation, "__metadata__", ()), default]
+    return [mark for mark in marks if isinstance(mark, Supplied)]
 
 
 _REFUSED: dict[Any, str] = {
@@ -163,8 +189,25 @@ _REFUSED: dict[Any, str] = {
 }
 
 
-def taken_by(function: Callable[..., Any], hints: Hints) -> tuple[list[Taken], str | None, Any]:
-    """Read a signature: what callers give, the parameter for the context, the return annotation."""
+@frozen(eq=False, repr=False)
+class Signature:
+    """What a function takes, and from whom.
+
+    Args:
+        given: The parameters that callers fill.
+        context: The parameter for the context.
+        supplied: By parameter, what fills it in their place.
+        returns: The return annotation.
+    """
+
+    given: list[Taken]
+    context: str | None
+    supplied: Mapping[str, Supplied]
+    returns: Any
+
+
+def signature_of(function: Callable[..., Any], hints: Hints) -> Signature:
+    """Read a signature, or raise `SchemaError` if it cannot be served."""
     name = hints.tool
     try:
         signature = inspect.signature(function)
@@ -181,8 +224,10 @@ def taken_by(function: Callable[..., Any], hints: Hints) -> tuple[list[Taken], s
             f"function {name!r}: the parameters {names} are both for the context, of which there "
             "is one; take one of them away"
         )
-    given = [parameter for parameter in taken if not parameter.is_context]
-    return given, contexts[0] if contexts else None, signature.return_annotation
+    supplied = {one.name: one.supplied for one in taken if one.supplied is not None}
+    given = [one for one in taken if not one.is_context and one.supplied is None]
+    context = contexts[0] if contexts else None
+    return Signature(given, context, supplied, signature.return_annotation)
 
 
 def _check_bound(function: Any, name: str, signature: inspect.Signature) -> None:
@@ -190,7 +235,7 @@ def _check_bound(function: Any, name: str, signature: inspect.Signature) -> None
     first = next(iter(signature.parameters.values()), None)
     if first is None or first.name != "self" or first.annotation is not first.empty:
         return
-    holder = getattr(_innermost(function), "__qualname__", "").rpartition(".")[0]
+    holder = getattr(innermost(function), "__qualname__", "").rpartition(".")[0]
     if holder and not holder.endswith("<locals>"):
         kind = holder.rpartition(".")[2]
         raise SchemaError(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trio_mcp.testing.answers import DECLINE as DECLINE
     from trio_mcp.testing.options import ConnectOptions as ConnectOptions
     from trio_mcp.testing.options import ServeOptions as ServeOptions
+    from trio_mcp.testing.overrides import override as override
     from trio_mcp.testing.suites.lines import LineEnds as LineEnds
     from trio_mcp.testing.suites.lines import LineTransportSuite as LineTransportSuite
     from trio_mcp.testing.suites.providers import ProviderSuite as ProviderSuite
@@ -26,6 +27,7 @@ _MODULES: Final = by_name(
     {
         "testing.answers": "CANCEL DECLINE",
         "testing.options": "ConnectOptions ServeOptions",
+        "testing.overrides": "override",
         "testing.suites.lines": "LineEnds LineTransportSuite",
         "testing.suites.providers": "ProviderSuite",
         "testing.suites.stores": "StoreClock StoreSuite",

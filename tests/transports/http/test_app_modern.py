@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from tests.transports.http.support import (
     modern,
     progress_meta,
 )
-from trio_mcp import Context, HttpPolicy, Limits, McpError, Registry, SessionOptions
+from trio_mcp import Context, Depends, HttpPolicy, Limits, McpError, Registry, SessionOptions
 from trio_mcp.compose import Provider, forwarded_entry
 from trio_mcp.wire.payloads import ToolDescription
 
@@ -1187,3 +1188,23 @@ async def test_clients_that_cannot_be_told_apart_have_no_connection_in_common() 
     assert connections[2:] == [None, None, None]
     assert None not in connections[:2]
     assert connections[0] != connections[1]
+
+
+# -- parameters from functions --------------------------------------------------------------------
+
+
+@pytest.mark.requirement("Q3")
+async def test_a_dependency_says_something_before_and_after_its_function() -> None:
+    async def opened(context: Context) -> AsyncIterator[str]:
+        await context.progress(1)
+        yield "open"
+        await context.progress(2)
+
+    async def show(given: str = Depends(opened)) -> str:
+        return given
+
+    async with modern(registry_of(show)) as client:
+        response = await client.begin_call("show", progress_meta()).end()
+        *told, answer = await response.messages()
+        assert [message["params"]["progress"] for message in told] == [1, 2]
+        assert text_of(answer) == "open"
