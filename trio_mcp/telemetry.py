@@ -101,6 +101,21 @@ def current_trace() -> dict[str, str]:
     return found
 
 
+def current_ids() -> dict[str, str]:
+    """Return the ids of the current trace and span, for the log; nothing without a span."""
+    if "opentelemetry.trace" not in sys.modules:
+        return {}
+    from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
+
+    found = get_current_span().get_span_context()
+    if not found.is_valid:
+        return {}
+    return {
+        "trace_id": format_trace_id(found.trace_id),
+        "span_id": format_span_id(found.span_id),
+    }
+
+
 def continued(params: Mapping[str, Json]) -> dict[str, Json]:
     """Return the parameters of a request with the trace that the current task is in."""
     trace, meta = current_trace(), params.get("_meta")

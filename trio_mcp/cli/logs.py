@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from datetime import datetime
 from textwrap import indent
 from typing import Any, Final, Literal
 
@@ -10,27 +11,29 @@ from attrs import frozen
 from cyclopts import Parameter
 
 from trio_mcp.loggers import harmless
+from trio_mcp.telemetry import current_ids
 
-_FIELDS: Final = (
-    *("tool", "resource", "prompt", "completion"),
-    *("outcome", "duration", "request_id", "connection_id", "status", "metrics"),
+_OF_EVERY_RECORD: Final = frozenset(
+    {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 )
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as JSON; durations are in seconds."""
+    """Formats a record as JSON, with all that it was given as `extra`; durations are in seconds."""
 
     def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created).astimezone()
         entry = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "time": time.isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        entry |= {key: getattr(record, key) for key in _FIELDS if hasattr(record, key)}
+        entry |= current_ids()
+        entry |= {key: value for key, value in vars(record).items() if key not in _OF_EVERY_RECORD}
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
-        return harmless(orjson.dumps(entry, default=str).decode())
+        return harmless(orjson.dumps(entry, str, orjson.OPT_NON_STR_KEYS).decode())
 
 
 class TextFormatter(logging.Formatter):

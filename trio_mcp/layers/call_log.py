@@ -27,11 +27,15 @@ NOT_DECLARED: Final = "not declared"
 
 
 def fields_of(kind: str, name: str | None, context: Any) -> dict[str, Json]:
-    """What identifies a call in the log, as attributes of a record."""
+    """What identifies a call in the log, and who has made it, as attributes of a record."""
+    session, about = context.session, context.caller.client_info
+    client = about.get("name") if isinstance(about, dict) else None
     return {
         kind: name,
         "request_id": context.id,
-        "connection_id": context.session.connection_id,
+        "connection_id": session.connection_id or session.http_request_id,
+        "principal": session.principal,
+        "client": harmless(client[:_LONGEST_NAME]) if isinstance(client, str) else None,
     }
 
 

@@ -26,6 +26,8 @@ class Session:
     """Tells it from all others; `None` where each request is one by itself."""
     address: str | None = None
     """Where it came from, over HTTP."""
+    http_request_id: str | None = None
+    """Tells the HTTP request from all others that is all there is of it; `None` otherwise."""
     network: Mapping[str, Any] = field(factory=dict)
     """What carries its messages, as OpenTelemetry's attributes."""
     stop: Callable[[], None] | None = None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -28,6 +30,8 @@ from trio_mcp.transports.http.cors import answer_preflight, is_preflight
 from trio_mcp.transports.http.documents import PublicDocument, check_get
 from trio_mcp.transports.http.endpoint import McpEndpoint, context_of
 from trio_mcp.transports.http.guard import Guard
+from trio_mcp.transports.http.health import PATHS as HEALTH_PATHS
+from trio_mcp.transports.http.health import Health
 from trio_mcp.transports.http.legacy_sse import SseEndpoint
 from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics, text_of
 from trio_mcp.transports.http.policy import HttpPolicy, policy_with
@@ -39,7 +43,6 @@ from trio_mcp.transports.http.shares import Shares
 from trio_mcp.transports.http.sharing.interface import Sharing
 from trio_mcp.transports.serving import OnStuck, Serving, serving, wait_for_stuck
 from trio_mcp.wire.conversion import to_wire
-from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import LIST_TOOLS
 
@@ -58,7 +61,7 @@ _NOT_LET_IN: Final = (401, 403, 429)
 _REFUSED: Final = {429: "too many requests", 503: "no capacity"}
 """The outcome, in the metrics, of requests that are refused before their message is read."""
 _METHODS: Final = {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}
-_PAGES: Final = ("/health", "/tools", "/metrics")
+_PAGES: Final = (*HEALTH_PATHS, "/tools", "/metrics")
 EXPLORER_PATH: Final = "/explorer"
 _NOT_TRIO: Final = (
     "this app runs on Trio, and this ASGI server on asyncio; for such servers, "
@@ -87,8 +90,10 @@ class HttpApp:
     _mcp: McpEndpoint | None = field(default=None, init=False)
     _sse: SseEndpoint | None = field(default=None, init=False)
     _endpoints: dict[str, Methods] = field(factory=dict, init=False)
-    _since: float = field(factory=time.monotonic, init=False)
     _telemetry: Telemetry | None = field(default=None, init=False)
+    _name: str = field(factory=partial(secrets.token_hex, 4), init=False)
+    _numbers: Iterator[int] = field(factory=partial(count, 1), init=False)
+    """Those of requests, which make their ids together with the name."""
     _requests: int = field(default=0, init=False)
     """Those that are being answered."""
     _answered: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
@@ -100,8 +105,14 @@ class HttpApp:
         self._guard = Guard(self._policy, self._path)
         self._shares = Shares(self._policy)
         self._runner = Runner(self._limits.cancel_timeout)
+        self._health = Health(
+            self._catalogue,
+            self._guard,
+            is_stopping=lambda: self._mcp is None or self._mcp.stopping,
+            workers=lambda: self.workers,
+        )
         self._pages: dict[str, Page] = {
-            "/health": self._health,
+            **self._health.pages,
             "/tools": self._tools,
             "/metrics": self._show_metrics,
         }
@@ -157,7 +168,8 @@ class HttpApp:
             if has_scopes and not policy.asks_for_tokens:
                 logger.warning("%s needs scopes, but clients need no token", self.registry.name)
             self._telemetry = Telemetry("server") if is_configured() else None
-            self._since = time.monotonic()
+            self._health.since = time.monotonic()
+            self._health.store = None if self._store is None else sharing.store
             here.nursery.start_soon(runner.watch)
             here.nursery.start_soon(mcp.watch)
             await here.nursery.start(sessions.run)
@@ -233,7 +245,9 @@ class HttpApp:
         elif scope["type"] == "http":
             self._requests += 1
             try:
-                await self._serve(HttpRequest(scope, receive, send))
+                await self._serve(
+                    HttpRequest(scope, receive, send, f"{self._name}-{next(self._numbers):x}")
+                )
             finally:
                 self._requests -= 1
                 if self._answered:
@@ -281,7 +295,13 @@ class HttpApp:
                 http.path if http.path in self._known else "(other)",
                 http.status,
                 duration * 1000,
-                extra={"status": http.status, "duration": duration},
+                extra={
+                    "status": http.status,
+                    "duration": duration,
+                    "http_request_id": http.id,
+                    "principal": http.principal,
+                    "client_address": http.client_address,
+                },
             )
 
     async def _refuse(self, http: HttpRequest, refused: Refusal) -> None:
@@ -362,26 +382,6 @@ class HttpApp:
     def report(self) -> Report:
         """Return what this process adds to what is said of all workers."""
         return {"metrics": self.metrics.snapshot(), "servers": self._catalogue.servers()}
-
-    async def _health(self, http: HttpRequest) -> None:
-        """Say how the service is: with workers, all of them together."""
-        self._guard.check_origin(http, by_address=True)
-        workers, servers = self.workers, self._catalogue.servers()
-        stopping, since = self._mcp is None or self._mcp.stopping, self._since
-        health: dict[str, Json] = {}
-        if workers is not None:
-            stopping, since = workers.ending, workers.since
-            health["workers_live"] = workers.live
-            servers = (await workers.total())["servers"] if servers else servers
-        if servers:
-            health["servers"] = servers
-        health = {
-            "status": "stopping" if stopping else "healthy",
-            "uptime_seconds": round(time.monotonic() - since, 3),
-            "tools_registered": len(self.registry.tools),
-            **health,
-        }
-        await http.respond_json(health)
 
     async def _tools(self, http: HttpRequest) -> None:
         await self._guard.check(http)

@@ -420,6 +420,7 @@ def _check_version(http: HttpRequest) -> None:
 def _session_of(http: HttpRequest, caller: Caller = UNKNOWN_CALLER) -> Session:
     return Session(
         address=http.client_address,
+        http_request_id=http.id,
         network=HTTP,
         caller=caller,
         principal=http.principal,

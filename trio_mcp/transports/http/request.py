@@ -87,6 +87,8 @@ class HttpRequest:
     scope: Scope = field(repr=False)
     receive: Receive
     send: Send
+    id: str = ""
+    """Tells it from all other requests, at any instance, in the log."""
     method: str = field(init=False)
     headers: dict[bytes, bytes] = field(init=False, repr=False)
     """The headers; of a repeated one, all values with commas between."""

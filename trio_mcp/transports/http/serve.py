@@ -25,6 +25,7 @@ from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.server.signals import stopping_at_signals
 from trio_mcp.transports.http.app import EXPLORER_PATH, HttpApp, http_app
+from trio_mcp.transports.http.health import PATHS as HEALTH_PATHS
 from trio_mcp.transports.http.metrics import log_totals
 from trio_mcp.transports.http.policy import HttpPolicy, policy_with
 from trio_mcp.transports.http.server import (
@@ -150,7 +151,8 @@ async def serve_http(
         registry: What to serve.
         host: The address to listen on; only this machine by default.
         port: The port; 0 for any that is free.
-        path: The path of the MCP endpoint. There are also `/health`, `/tools` and `/metrics`.
+        path: The path of the MCP endpoint. There are also `/health`, `/health/live`,
+            `/health/ready`, `/tools` and `/metrics`.
         sse_path: The path for clients that only know HTTP+SSE, the transport of revision
             2024-11-05, such as `/sse`. Without it, they are not served.
         unix_socket: Listen on this Unix socket instead.
@@ -339,7 +341,7 @@ class _Service:
             limits=self.http_limits,
             max_body_bytes=limits.max_message_bytes,
             shutdown_grace=its,
-            always_served=["/health"],
+            always_served=HEALTH_PATHS,
             task_status=Started(),
         )
         async with background_task(relay):
