@@ -171,6 +171,13 @@ class AuthorizationError(ClientError):
         return self.message
 
 
+class ProviderTokenError(AuthorizationError, ToolError):
+    """There is no token of the provider for a caller: the login has ended, or it is refused.
+
+    In a tool that does not catch it, its text is the answer, as with any `ToolError`.
+    """
+
+
 class LoginRequired(AuthorizationError):
     """A person has to log in, and there is no way to ask one."""
 

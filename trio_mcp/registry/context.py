@@ -97,8 +97,8 @@ class Context(Generic[Lifespan]):
 
         Raises:
             RuntimeError: The server has no `OAuthProxy`, where callers log in at a provider.
-            AuthorizationError: The login has ended, or the provider cannot be reached.
-            StoreError: The store of logins cannot be used.
+            ProviderTokenError: The login has ended, or the provider cannot be reached. It is a
+                `ToolError`: in a tool that does not catch it, its text is the answer.
 
         A task may ask for it as well, after its request, and after a restart of the server. If
         cancelled, a renewal that was begun goes on.

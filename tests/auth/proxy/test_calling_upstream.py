@@ -10,7 +10,7 @@ from tests.auth.proxy.world import Provider, World, world
 from tests.compose.openapi.support import Service, document, get
 from trio_mcp import Context
 from trio_mcp.auth import Fetching, OnBehalfOf, TokenExchange, provider_token
-from trio_mcp.errors import AuthorizationError
+from trio_mcp.errors import ProviderTokenError
 
 EXCHANGE = "https://login.test/exchange"
 DOCUMENT = document({"/notes": get()})
@@ -181,5 +181,5 @@ async def test_a_handler_may_exchange_as_well() -> None:
     assert await exchange(Caller()) == "exchanged-1"
     provider.answers[EXCHANGE] = lambda _: httpx2.Response(403)
     assert await exchange(Caller()) == "exchanged-1"
-    with pytest.raises(AuthorizationError, match="no token on behalf"):
+    with pytest.raises(ProviderTokenError, match="no token on behalf"):
         await TokenExchange(**options(provider))(Caller())

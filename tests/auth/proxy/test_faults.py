@@ -178,6 +178,42 @@ async def test_a_call_that_is_cancelled_loses_no_token_that_the_provider_has_giv
         assert (await here.client.refresh()).status == 200
 
 
+@pytest.mark.requirement("P2")
+async def test_a_handler_s_caller_reads_that_the_login_has_ended_and_has_to_log_in():
+    async with world(Provider(expires_in=30)) as here:
+        await here.client.log_in()
+        here.provider.refresh_tokens.clear()
+        found = await here.client.call("upstream")
+        assert found["isError"]
+        assert found["content"][0]["text"] == "The login at the provider has ended: log in again."
+        assert (await here.client.refresh()).json()["error"] == "invalid_grant"
+
+
+@pytest.mark.requirement("P2")
+@pytest.mark.parametrize(
+    "answer", [httpx2.Response(503, text="secret"), httpx2.ConnectError("secret")]
+)
+async def test_a_handler_s_caller_reads_that_the_provider_gives_no_token_now(answer: Any):
+    async with world(Provider(expires_in=30)) as here:
+        await here.client.log_in()
+        here.provider.answers[f"{PROVIDER}/token"] = lambda _: answer
+        found = await here.client.call("upstream")
+        assert found["isError"]
+        assert found["content"][0]["text"].startswith("The provider gives no token at the moment")
+        here.provider.answers.clear()
+        assert not (await here.client.call("upstream")).get("isError")
+
+
+@pytest.mark.requirement("P2")
+async def test_a_handler_s_caller_reads_that_the_store_is_away():
+    async with failing_world() as (here, store):
+        await here.client.log_in()
+        assert not (await here.client.call("upstream")).get("isError")
+        store.fails_at = 0
+        found = await here.client.call("upstream")
+        assert found["content"][0]["text"].startswith("The provider gives no token at the moment")
+
+
 async def test_a_server_that_stops_in_the_middle_of_a_renewal_loses_nothing(autojump_clock):
     provider = SlowProvider(expires_in=30)
     async with open_store("memory:") as store:

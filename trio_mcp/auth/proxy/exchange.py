@@ -17,7 +17,7 @@ from trio_mcp.auth.digests import digest_of
 from trio_mcp.auth.fetching import Fetching
 from trio_mcp.auth.scopes import scope_text, scopes_of
 from trio_mcp.auth.urls import origin, parsed
-from trio_mcp.errors import AuthorizationError
+from trio_mcp.errors import AuthorizationError, ProviderTokenError
 from trio_mcp.public import public_in
 
 _ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105
@@ -39,7 +39,7 @@ async def provider_token(context: HasProviderToken) -> str:
 
     Raises:
         RuntimeError: The server has no `OAuthProxy`.
-        AuthorizationError: The login has ended, or the provider cannot be reached.
+        ProviderTokenError: The login has ended, or the provider cannot be reached.
     """
     return await context.provider_token()
 
@@ -64,7 +64,7 @@ class _Exchange:
         """Return a token for the caller of a context.
 
         Raises:
-            AuthorizationError: The login has ended, or no token was given.
+            ProviderTokenError: The login has ended, or no token was given.
         """
         subject = await context.provider_token()
         key = digest_of(subject)
@@ -92,12 +92,15 @@ class _Exchange:
             "Content-Type": "application/x-www-form-urlencoded",
         }
         content = urlencode(form).encode()
-        fetched = await self.fetching.post(self.token_endpoint, content, headers, near=None)
+        try:
+            fetched = await self.fetching.post(self.token_endpoint, content, headers, near=None)
+        except AuthorizationError as error:
+            raise ProviderTokenError(str(error)) from None
         document = fetched.document
         token = document.get("access_token") if isinstance(document, dict) else None
         if fetched.status != HTTPStatus.OK or not isinstance(token, str) or not token:
             where = origin(self.token_endpoint)
-            raise AuthorizationError(f"{where} gives no token on behalf of the caller")
+            raise ProviderTokenError(f"{where} gives no token on behalf of the caller")
         seconds = document.get("expires_in")
         is_known = isinstance(seconds, int | float) and not isinstance(seconds, bool)
         lasts = float(seconds) - _EARLY if is_known and seconds < inf else 0.0

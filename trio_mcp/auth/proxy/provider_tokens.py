@@ -12,11 +12,14 @@ import trio
 from attrs import evolve
 
 from trio_mcp.auth.proxy.grants import Grant, Grants, Lost, ProviderTokens
-from trio_mcp.auth.proxy.upstream import Upstream
+from trio_mcp.auth.proxy.upstream import Ended, Upstream
 from trio_mcp.auth.server.single_flight import SingleFlight
-from trio_mcp.errors import AuthorizationError
+from trio_mcp.errors import AuthorizationError, ProviderTokenError
+from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Conflict
 from trio_mcp.store.errors import StoreError, StoreUnavailable
+
+logger = logger_of("trio_mcp.auth")
 
 _EARLY: Final = 60.0
 """Seconds before its end at which a token is renewed."""
@@ -29,7 +32,8 @@ _PAUSE: Final = 0.1
 
 _CLEAN_UP: Final = 3.0
 
-_ENDED: Final = "the login has ended; the caller has to log in again"
+_ENDED: Final = "The login at the provider has ended: log in again."
+_LATER: Final = "The provider gives no token at the moment: try again in a while."
 
 
 class ProviderTokenKeeper:
@@ -58,22 +62,22 @@ class ProviderTokenKeeper:
         """Return the provider's token of a login.
 
         Raises:
-            AuthorizationError: The login has ended, or the provider cannot be reached.
-            StoreError: The store cannot be used.
+            ProviderTokenError: The login has ended, or provider or store cannot be reached.
         """
         try:
-            grant, version = await self._grants.get(id)
-            grant, _ = await self.fresh(grant, version)
+            grant, _ = await self.fresh(*await self._grants.get(id))
         except Lost:
-            raise AuthorizationError(_ENDED) from None
+            raise ProviderTokenError(_ENDED) from None
+        except (AuthorizationError, StoreError) as error:
+            logger.warning("The provider's token of a caller cannot be had: %s", error)
+            raise ProviderTokenError(_LATER) from None
         return grant.tokens.access
 
     async def fresh(self, grant: Grant, version: int) -> tuple[Grant, int]:
         """Return a login, and its version, whose token is good for a while.
 
         Raises:
-            Lost: The login has ended meanwhile.
-            Ended: The provider does not renew it.
+            Lost: The login has ended, here or at the provider.
             AuthorizationError: The provider cannot be asked.
             StoreError: The store cannot be used.
         """
@@ -112,7 +116,11 @@ class ProviderTokenKeeper:
         # What the provider gives out must not be lost: it may be the last refresh token. So this
         # goes on for its time, also when the server stops.
         with trio.move_on_after(_RENEWAL_TIME, shield=True) as scope:
-            tokens = await self._upstream.renew(grant.tokens)
+            try:
+                tokens = await self._upstream.renew(grant.tokens)
+            except Ended:
+                await self._grants.end(grant.id)
+                raise Lost from None
             while not await self._is_kept(grant, version, tokens):
                 await trio.sleep(_PAUSE)
                 with suppress(StoreUnavailable):

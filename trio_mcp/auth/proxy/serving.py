@@ -33,7 +33,7 @@ from trio_mcp.auth.proxy.pages import consent_page, error_page
 from trio_mcp.auth.proxy.provider_tokens import ProviderTokenKeeper
 from trio_mcp.auth.proxy.seal import Seal
 from trio_mcp.auth.proxy.settings import ProxySettings
-from trio_mcp.auth.proxy.upstream import Ended, Upstream, is_allowed
+from trio_mcp.auth.proxy.upstream import Upstream, is_allowed
 from trio_mcp.auth.proxy.web import (
     Header,
     OAuthError,
@@ -555,8 +555,7 @@ class ProxyServer:
         """Renew the provider's token if it is time: a login ends here when it ends there."""
         try:
             return await self._keeper.fresh(grant, version)
-        except (Ended, Lost):
-            await self._grants.end(grant.id)
+        except Lost:
             raise _invalid_grant("The login has ended at the provider; log in again.") from None
         except AuthorizationError as error:
             logger.warning("A login cannot be renewed at the provider: %s", error)
@@ -620,12 +619,7 @@ class ProxyServer:
     # -- verifying ------------------------------------------------------------------------
 
     async def provider_token(self, login: str) -> str:
-        """Return the provider's token of a login.
-
-        Raises:
-            AuthorizationError: The login has ended, or the provider cannot be reached.
-            StoreError: The store cannot be used.
-        """
+        """Return the provider's token of a login, or raise `ProviderTokenError`."""
         return await self._keeper.token_of(login)
 
     async def verify(self, token: str) -> tuple[Authorization, float]:
