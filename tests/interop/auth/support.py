@@ -1,4 +1,4 @@
-"""A certified authorization server, and a server of ours that it protects."""
+"""A certified authorization server, and servers of ours that it protects, or our proxy before it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote_plus, urlencode, urlsplit
+from urllib.parse import parse_qs, quote_plus, urlencode, urljoin, urlsplit
 
 import httpx2
 import trio
 
 from tests.interop.auth.person import Person
-from tests.support.processes import running
+from tests.support.processes import run, running
 from trio_mcp import Client, Context, HttpOptions, HttpPolicy, Registry, connect, serve_http
-from trio_mcp.auth import Fetching, Introspection, ResourceServer
+from trio_mcp.auth import Fetching, Introspection, OAuthProxy, ResourceServer, oidc
 from trio_mcp.auth.client.redirect import Pkce
 
 HERE = Path(__file__).parent
@@ -143,24 +143,90 @@ def registry() -> Registry:
     return registry
 
 
-@asynccontextmanager
-async def protected(issuer: str, **options: Any) -> AsyncIterator[str]:
-    """Serve that, for those whom the issuer lets in. Yields the URL."""
+async def listening() -> tuple[list[trio.SocketListener], str]:
+    """Take a port for a server of ours. Returns it, and the server's URL."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/mcp"
-    resource = ResourceServer(resource=url, issuers=[issuer], scopes=["mcp"], **options)
+    return listeners, f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/mcp"
+
+
+@asynccontextmanager
+async def serving(
+    listeners: list[trio.SocketListener], auth: ResourceServer
+) -> AsyncIterator[None]:
+    """Serve what is protected, for those whom `auth` lets in."""
     failure: BaseException | None = None
     with trio.fail_after(TIME_LIMIT):
         async with trio.open_nursery() as nursery:
-            policy = HttpPolicy(auth=resource)
+            policy = HttpPolicy(auth=auth)
             await nursery.start(partial(serve_http, registry(), listeners=listeners, policy=policy))
             try:
-                yield url
+                yield
             except BaseException as error:  # raised again below, outside of any exception group
                 failure = error
             nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+@asynccontextmanager
+async def protected(issuer: str, **options: Any) -> AsyncIterator[str]:
+    """Serve it for those whom the issuer lets in. Yields the URL."""
+    listeners, url = await listening()
+    resource = ResourceServer(resource=url, issuers=[issuer], scopes=["mcp"], **options)
+    async with serving(listeners, resource):
+        yield url
+
+
+def provider_for(npm: Path, url: str) -> AbstractAsyncContextManager[str]:
+    """Run a provider that knows our server at a URL. Yields its issuer."""
+    client = credentials_of(
+        "our-server",
+        token_endpoint_auth_method="client_secret_post",
+        grant_types=["authorization_code", "refresh_token"],
+        response_types=["code"],
+        redirect_uris=[urljoin(url, "/auth/callback")],
+    )
+    methods = ["none", "client_secret_basic", "client_secret_post"]
+    return oidc_provider(npm, clients=[client], methods=methods)
+
+
+def our_proxy(url: str, issuer: str, **options: Any) -> OAuthProxy:
+    """Return our proxy in front of that provider, for our server at a URL."""
+    return oidc(
+        issuer,
+        client_id="our-server",
+        client_secret=SECRET,
+        resource=url,
+        scopes=["mcp"],
+        fetching=FETCHING,
+        **options,
+    )
+
+
+@asynccontextmanager
+async def proxied(npm: Path, **options: Any) -> AsyncIterator[str]:
+    """Serve it for those who log in by our proxy, at a provider. Yields the URL."""
+    listeners, url = await listening()
+    async with (
+        provider_for(npm, url) as issuer,
+        serving(listeners, our_proxy(url, issuer, **options)),
+    ):
+        yield url
+
+
+class Chromium:
+    """A person with a real browser, who says yes."""
+
+    def __init__(self, npm: Path) -> None:
+        self.command = ["node", beside(npm, "chromium.mjs"), str(shutil.which("chromium"))]
+        self.pages: list[str] = []
+        """The last page of each visit."""
+
+    async def __call__(self, url: str) -> None:
+        """Go to a page, and on to wherever it leads in the end."""
+        done = await run([*self.command, url])
+        assert done.returncode == 0, done.stderr.decode()
+        self.pages.append(done.stdout.decode())
 
 
 @asynccontextmanager

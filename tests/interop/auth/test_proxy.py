@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from functools import partial
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
+from tests.interop.auth import test_typescript as typescript
 from tests.interop.auth.person import Person
 from tests.interop.auth.support import (
     FETCHING,
     HERE,
-    SECRET,
-    TIME_LIMIT,
-    beside,
     connected,
-    oidc_provider,
+    provider_for,
+    proxied,
     whoami,
 )
-from tests.interop.auth.support import registry as vault
 from tests.interop.auth.test_fastmcp import report_of
 from tests.interop.auth.test_python_sdk import Storage, both_eras, log_in, said_by, their_client
 from tests.store.redis_server import free_port, redis_server
-from tests.support.processes import ENVIRONMENT, python, run
-from trio_mcp import HttpPolicy, serve_http
-from trio_mcp.auth import Identity, OAuth, oidc
+from tests.support.processes import ENVIRONMENT, python
+from trio_mcp.auth import Identity, OAuth
 from trio_mcp.errors import AuthorizationError
 
 pytestmark = [
@@ -39,49 +33,6 @@ pytestmark = [
     pytest.mark.requirement("P1", "P4"),
     pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning"),
 ]
-
-
-def provider_for(npm: Path, port: int) -> AbstractAsyncContextManager[str]:
-    """Run a provider that knows our server on a port. Yields its issuer."""
-    client = {
-        "client_id": "our-server",
-        "client_secret": SECRET,
-        "token_endpoint_auth_method": "client_secret_post",
-        "grant_types": ["authorization_code", "refresh_token"],
-        "response_types": ["code"],
-        "redirect_uris": [f"http://127.0.0.1:{port}/auth/callback"],
-    }
-    methods = ["none", "client_secret_basic", "client_secret_post"]
-    return oidc_provider(npm, clients=[client], methods=methods)
-
-
-@asynccontextmanager
-async def proxied(npm: Path, **options: Any) -> AsyncIterator[str]:
-    """Serve what is protected by a proxy in front of the provider. Yields the URL."""
-    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    port = listeners[0].socket.getsockname()[1]
-    failure: BaseException | None = None
-    with trio.fail_after(TIME_LIMIT):
-        async with provider_for(npm, port) as issuer, trio.open_nursery() as nursery:
-            url = f"http://127.0.0.1:{port}/mcp"
-            auth = oidc(
-                issuer,
-                client_id="our-server",
-                client_secret=SECRET,
-                resource=url,
-                scopes=["mcp"],
-                fetching=FETCHING,
-                **options,
-            )
-            policy = HttpPolicy(auth=auth)
-            await nursery.start(partial(serve_http, vault(), listeners=listeners, policy=policy))
-            try:
-                yield url
-            except BaseException as error:  # raised again below, outside of any exception group
-                failure = error
-            nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
 
 
 @pytest.mark.needs("sdk-server")
@@ -121,13 +72,8 @@ async def test_fastmcp_logs_in(npm: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_the_typescript_sdk_logs_in_and_steps_up(npm: Path, mode: str) -> None:
-    script = beside(npm, "typescript_client.mjs")
-    person = " ".join(python("-m", "tests.interop.auth.person", "--print"))
     async with proxied(npm) as url:
-        asked = json.dumps({"url": url, "mode": mode})
-        done = await run(["node", script, asked], env={**ENVIRONMENT, "PERSON": person})
-    assert done.returncode == 0, done.stderr.decode()
-    report = json.loads(done.stdout)
+        report = await typescript.report_of(npm, url=url, mode=mode)
     assert report["before"]["subject"] == "alice"
     assert report["written"] == "written"
 
@@ -149,26 +95,6 @@ async def test_a_person_whom_the_author_does_not_let_in_is_told_so(npm: Path) ->
         with pytest.raises(AuthorizationError, match="Your account may not use vault"):
             async with connected(url, OAuth(open_browser=Person(), fetching=FETCHING)):
                 pass
-
-
-@pytest.mark.needs("chromium")
-@pytest.mark.requirement("P3")
-async def test_a_person_logs_in_with_chromium(npm: Path) -> None:
-    script, chromium = beside(npm, "chromium.mjs"), str(shutil.which("chromium"))
-    pages: list[str] = []
-
-    async def browse(url: str) -> None:
-        done = await run(["node", script, chromium, url])
-        assert done.returncode == 0, done.stderr.decode()
-        pages.append(done.stdout.decode())
-
-    async with (
-        proxied(npm) as url,
-        connected(url, OAuth(open_browser=browse, fetching=FETCHING), connect_timeout=30) as client,
-    ):
-        assert (await whoami(client))["subject"] == "alice"
-    (page,) = pages
-    assert "You can close this page" in page
 
 
 class Restarted:
@@ -228,9 +154,9 @@ async def test_a_login_goes_on_although_the_server_is_killed_after_each_page(
 ) -> None:
     port = free_port()
     url, store = f"http://127.0.0.1:{port}/mcp", f"sqlite:///{tmp_path / 'logins.db'}"
-    async with provider_for(npm, port) as issuer:
+    async with provider_for(npm, url) as issuer:
         with redis_server(tmp_path) if kind == "redis" else nullcontext() as redis:
-            server = Restarted(str(port), issuer, SECRET, store if redis is None else redis.url)
+            server = Restarted(str(port), issuer, store if redis is None else redis.url)
             try:
                 await server.start()
                 auth = OAuth(open_browser=Interrupted(server.start), fetching=FETCHING)
