@@ -55,7 +55,7 @@ portable: $(VENV)/.test  ## Run tests as where nothing can be polled, opened ane
 clone: $(VENV)/.test  ## Follow the README in a clean clone, with a fresh environment
 	@$(BIN)/python -m pytest -n0 tests/docs/test_clean_clone.py
 
-conformance: $(VENV)/.test  ## Run the official conformance suite against a server and a client
+conformance: peers  ## Run the official conformance suite against a server, a client and an authorization server
 	@$(BIN)/python -m tests.conformance.run --record docs/measured/conformance.json
 	@$(BIN)/python -m tests.conformance.run --fleet
 	@$(BIN)/python -m tests.conformance.run --through-proxy

@@ -17,7 +17,14 @@ from attrs import asdict, frozen
 from tests.conformance.emptied import CHECKS, read_checks
 from tests.conformance.everything_client import DONE
 
-Side = Literal["server", "client"]
+Side = Literal["server", "client", "authorization"]
+
+_FOLDERS: dict[Side, str] = {
+    "server": "server-",
+    "client": "",
+    "authorization": "authorization-server-",
+}
+"""How the folders begin to which the suite writes what it found."""
 
 NOT_OFFERED: dict[str, str] = {}
 """What the library does not have, by how the names of its scenarios begin."""
@@ -77,7 +84,7 @@ def unlisted(revision: str, side: Side, names: Iterable[str]) -> list[Scenario]:
 
 def outcome_of(scenario: Scenario, output: Path) -> Outcome:
     """Read what the suite wrote about a scenario."""
-    prefix = "server-" if scenario.side == "server" else ""
+    prefix = _FOLDERS[scenario.side]
     found = sorted(output.glob(f"{prefix}{scenario.name}-[0-9][0-9][0-9][0-9]-*/checks.json"))
     if len(found) != 1:
         return Outcome(scenario, 0, ["it did not come to its end; see output.txt"])

@@ -8,6 +8,8 @@ much of it passed and what did not, and leaves everything that the suite wrote, 
 JSON, in `.conformance/results/`. It exits with 1 unless everything that the
 library offers passes. With `--record FILE` the outcomes are kept there, for the documentation.
 
+The authorization server that it tests is our OAuth proxy, before one from npm (`make peers`).
+
 With `--fleet` our server is three processes that share a Redis, behind an nginx that sends each
 request to the next of them. With `--through-proxy` our proxy stands in front of it.
 """
@@ -27,6 +29,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from benchmarks.records import provenance, write
+from tests.conformance.authorization import log_in
 from tests.conformance.emptied import write_checks
 from tests.conformance.install import VERSION, Suite, install
 from tests.conformance.results import (
@@ -39,6 +42,7 @@ from tests.conformance.results import (
     table,
     unlisted,
 )
+from tests.interop.packages import are_installed
 from tests.store.redis_server import redis_server
 from tests.support.fleet import balanced, instances, port_of
 
@@ -122,6 +126,8 @@ def run(suite: Suite, revision: str, side: Side, server: Serving = serving) -> l
     output = RESULTS / f"{revision}-{side}"
     output.mkdir()
     requirements = suite.requirements(revision)
+    if side == "authorization":
+        return _run_authorization(suite, revision, output)
     if requirements is None:
         wanted = unlisted(revision, side, suite.scenarios(revision, side))
         selections = [["--suite", "all", "--spec-version", revision]]
@@ -141,6 +147,18 @@ def run(suite: Suite, revision: str, side: Side, server: Serving = serving) -> l
             _run(suite.command(*options, *other), log.fileno())
         if side == "server" and revision == REVISIONS[-1]:
             write_checks(other[-1], output)
+    return [outcome_of(each, output) for each in wanted]
+
+
+def _run_authorization(suite: Suite, revision: str, output: Path) -> list[Outcome]:
+    """Run the scenarios of authorization servers, which no revision requires."""
+    wanted = unlisted(revision, "authorization", suite.scenarios(revision, "authorization"))
+    options = ["--spec-version", revision, "--output-dir", str(output)]
+    with (
+        (output / "output.txt").open("w") as log,
+        _process("authorization", str(output / "npm")) as url,
+    ):
+        log_in(suite.command("authorization", *options), url, log)
     return [outcome_of(each, output) for each in wanted]
 
 
@@ -186,6 +204,8 @@ def main() -> None:
     if options.record and (options.revision or options.side):
         parser.error("a part of a run is no record: leave out --revision and --side, or --record")
     suite = install(CACHE)
+    if "authorization" in (options.side or get_args(Side)) and not are_installed():
+        sys.exit("The provider of logins is missing: run `make peers`, or name another --side.")
     shutil.rmtree(RESULTS, ignore_errors=True)
     RESULTS.mkdir()
     outcomes = [
