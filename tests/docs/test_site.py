@@ -62,7 +62,7 @@ def test_every_public_name_is_in_the_reference_once(names) -> None:
 
 def test_every_name_for_asyncio_is_in_the_reference_and_says_where_it_is_from() -> None:
     names = {name.rpartition(".")[2] for name in documented() if name.startswith("trio_mcp.aio.")}
-    assert names == {*trio_mcp.aio.__all__, "http_app"}
+    assert names == {*trio_mcp.aio.__all__, "http_app", "from_fastapi"}
     for name in names:
         assert getattr(trio_mcp.aio, name).__module__ == "trio_mcp.aio"
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from trio_mcp.aio.client import Client as Client
     from trio_mcp.aio.client import ClientConnection as ClientConnection
     from trio_mcp.aio.client import connect as connect
+    from trio_mcp.aio.fastapi import from_fastapi as from_fastapi
     from trio_mcp.aio.group import GroupConnection as GroupConnection
     from trio_mcp.aio.group import ServerGroup as ServerGroup
     from trio_mcp.aio.group import connect_all as connect_all
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _MODULES: Final = by_name(
     {
         "aio.client": "ChangeStream Client ClientConnection connect",
+        "aio.fastapi": "from_fastapi",
         "aio.group": "GroupConnection ServerGroup connect_all",
         "aio.handlers": "on_asyncio",
         "aio.http": "http_app",
@@ -31,7 +33,7 @@ _MODULES: Final = by_name(
     }
 )
 
-_EXTRAS: Final = {"aio.http": "http"}
+_EXTRAS: Final = {"aio.fastapi": "openapi", "aio.http": "http"}
 
 __all__ = sorted(name for name, module in _MODULES.items() if module not in _EXTRAS)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, Final
 
 import trio
@@ -122,6 +123,10 @@ current_crossing: Final[trio.lowlevel.RunVar[Crossing | None]] = trio.lowlevel.R
     "trio_mcp.aio", None
 )
 """In a Trio run that has an event loop beside it: the way there."""
+
+
+asgi_scope: Final[ContextVar[Mapping[str, Any] | None]] = ContextVar("asgi_scope", default=None)
+"""In a request that an ASGI server has brought: its scope."""
 
 
 def resolve(future: asyncio.Future[None]) -> None:

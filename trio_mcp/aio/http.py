@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import trio
 
-from trio_mcp.aio.crossing import current_crossing, resolve
+from trio_mcp.aio.crossing import asgi_scope, current_crossing, resolve
 from trio_mcp.aio.inloop import call_asyncio
 from trio_mcp.aio.portal import Portal
 from trio_mcp.aio.run import TrioRun
@@ -259,7 +259,9 @@ class _Exchange:
         """Answer the request. If the client leaves, or this is cancelled, so is the request."""
         self._first.append(await self._next())
         self._timer = self._loop.call_later(_QUICK, self._watch)
-        self._run.post(partial(copy_context().run, self._start))
+        context = copy_context()
+        context.run(asgi_scope.set, self._scope)
+        self._run.post(partial(context.run, self._start))
         try:
             await self._answered
         except asyncio.CancelledError:

@@ -9,7 +9,7 @@ import json
 import sys
 from typing import Any
 
-from trio_mcp.aio import Registry, connect, http_app
+from trio_mcp.aio import Registry, connect, from_fastapi, http_app
 
 ARGUMENTS = {"a": 19, "b": 23}
 
@@ -146,7 +146,9 @@ async def pydantic_ai_client(command: list[str], url: str) -> None:
 
 async def fastapi(command: list[str]) -> None:
     import uvicorn
-    from fastapi import FastAPI
+    from fastapi import Depends, FastAPI
+    from pydantic import BaseModel
+    from starlette.routing import Route
 
     registry = Registry("calculator")
 
@@ -155,8 +157,18 @@ async def fastapi(command: list[str]) -> None:
         await asyncio.sleep(0)
         return a + b
 
-    app = FastAPI()
+    app = FastAPI(title="sums")
+
+    class Pair(BaseModel):
+        a: float
+        b: float
+
+    @app.post("/multiply", operation_id="multiply")
+    async def multiply(pair: Pair, by: float = Depends(lambda factor=1.0: factor)) -> float:
+        return pair.a * pair.b * by
+
     app.mount("/tools", http_app(registry))
+    app.router.routes.append(Route("/mcp", http_app(from_fastapi(app))))
 
     @app.get("/sum")
     async def total() -> float:
@@ -174,6 +186,10 @@ async def fastapi(command: list[str]) -> None:
 
     async with httpx2.AsyncClient() as http:
         assert (await http.get(f"{url}/sum")).json() == 42
+        assert "/sum" in (await http.get(f"{url}/openapi.json")).json()["paths"]
+    async with connect(f"{url}/mcp") as client:
+        result = await client.call_tool("multiply", {"a": 6, "b": 7})
+        assert result.text == "42.0", result
     server.should_exit = True
     await serving
 

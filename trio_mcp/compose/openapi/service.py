@@ -303,9 +303,10 @@ def _more(plan: Plan, pairs: list[Pair]) -> str:
     return "There are more results" + (f": call again with {', '.join(known)}." if known else ".")
 
 
-def make_client(headers: Mapping[str, str]) -> httpx2.AsyncClient:
+def make_client(
+    headers: Mapping[str, str], transport: httpx2.AsyncBaseTransport | None = None
+) -> httpx2.AsyncClient:
     """Make a client that keeps no cookies: its calls may be those of different people."""
     nothing = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-    return httpx2.AsyncClient(
-        headers=dict(headers), cookies=nothing, timeout=None, verify=trusted()
-    )
+    way: dict[str, Any] = {"verify": trusted()} if transport is None else {"transport": transport}
+    return httpx2.AsyncClient(headers=dict(headers), cookies=nothing, timeout=None, **way)
