@@ -27,7 +27,7 @@ def registry_for_asyncio(name: str = "napping") -> Registry:
     async def nap(seconds: float, context: Context) -> bool:
         await context.progress(1, total=2)
         await asyncio.sleep(seconds)
-        return context.state is asyncio.get_running_loop()
+        return context.lifespan is asyncio.get_running_loop()
 
     @registry.tool
     async def confirm(context: Context) -> bool:
