@@ -197,6 +197,7 @@ async def test_what_goes_wrong_in_the_app_is_its_answer(caplog: pytest.LogCaptur
         assert "more than 10,000 bytes" in ((await client.call_tool("endless")).error or "")
         await until(lambda: "cut" in shop.events)
     (logged,) = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert logged.message == "The app raised an error"
     assert "a secret" in str(logged.exc_info)
 
 

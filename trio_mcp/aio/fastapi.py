@@ -209,7 +209,7 @@ class AppTransport(httpx2.AsyncBaseTransport):
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
+        if not task.cancelled() and task.exception() is not None and not task.cancelling():
             logger.error("The app raised an error", exc_info=task.exception())
 
     async def aclose(self) -> None:
