@@ -215,15 +215,15 @@ class AppTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         """Wait for what still runs in the app, for a few seconds, and cancel it then."""
         crossing = current_crossing.get()
-        if crossing is not None and self._tasks:
+        if crossing is not None:
             await call_asyncio(crossing, self._finish)
 
     async def _finish(self) -> None:
-        tasks = list(self._tasks)
         try:
-            await asyncio.wait(tasks, timeout=_PATIENCE)
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=_PATIENCE)
         finally:
-            for task in tasks:
+            for task in self._tasks:
                 task.cancel()
 
 
