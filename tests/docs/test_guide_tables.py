@@ -186,10 +186,11 @@ OPTIONS: dict[str, Any] = {
     "timeout": 3.0,
     "max_concurrent": 2,
     "scopes": ["files"],
+    "tags": {"files"},
     "task": False,
     "extensions": {},
 }
-WIRE = {"output_schema": "outputSchema", "meta": "_meta"}
+WIRE = {"output_schema": "outputSchema", "meta": "_meta", "tags": "_meta"}
 
 
 @pytest.mark.parametrize(("option", "since", "_"), rows(TOOLS, "Option of `@registry.tool`"))

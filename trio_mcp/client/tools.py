@@ -23,6 +23,7 @@ from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.methods import CALL_TOOL
 from trio_mcp.wire.payloads import ToolDescription
 from trio_mcp.wire.revisions import META_TIMEOUT
+from trio_mcp.wire.tags import tags_in
 
 if TYPE_CHECKING:
     from trio_mcp.registry.middleware import McpRequest
@@ -105,6 +106,12 @@ class RemoteTool:
     def _described_output(self) -> dict[str, Json] | None:
         schema = self.details.get("outputSchema")
         return schema if isinstance(schema, dict) else None
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """Its tags, which servers of trio-mcp and FastMCP write in its `_meta`."""
+        meta = self.details.get("_meta")
+        return tags_in(meta) if isinstance(meta, dict) else frozenset()
 
     @cached_property  # most tools are never called, and there may be very many
     def _arguments(self) -> _SchemaCheck:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from attrs import evolve, field, frozen
 
 from trio_mcp.background import run_all
+from trio_mcp.loggers import logger_of
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler
@@ -43,12 +44,12 @@ if TYPE_CHECKING:
     from trio_mcp.registry.prompts import Prompt
     from trio_mcp.registry.resources import Resource, ResourceTemplate
     from trio_mcp.registry.sealing import Sealer
+    from trio_mcp.registry.selection import Selection, Visible
     from trio_mcp.registry.tools import Tool
 
-D = TypeVar("D", "Tool", "Resource", "ResourceTemplate", "Prompt")
+logger = logger_of("trio_mcp")
 
-Visible = Callable[[Any, Context], bool]
-"""Says whether a caller sees something, by what lists show of it."""
+D = TypeVar("D", "Tool", "Resource", "ResourceTemplate", "Prompt")
 
 _CLOSED: Final = Opened()
 
@@ -64,6 +65,7 @@ class CatalogueOptions:
     state_keys: Sequence[str | bytes] | None = field(repr=False)
     state_ttl: float
     visible: Visible | None
+    selection: Selection | None
     lifespan: Callable[[Any], AbstractAsyncContextManager[Any]] | None
     """Opens what the handlers need; gets the registry."""
     around_requests: Sequence[Any] = ()
@@ -324,7 +326,10 @@ class Catalogue(Provider):
         return super().propagate_add(table, self._around(item))
 
     def _around(self, item: Any) -> Any:
-        """Add the registry's rule of visibility and its middleware to an entry."""
+        """Add the registry's rules of visibility and its middleware to an entry."""
+        selection = self.options.selection
+        if selection is not None and not selection.shows(item.name, item.description):
+            item = evolve(item, visible=(_to_no_client,))
         if self.options.visible is not None:
             shows = partial(self.options.visible, item.description)
             item = evolve(item, visible=(*item.visible, shows))
@@ -463,12 +468,28 @@ class Catalogue(Provider):
         self._times_open += 1
         try:
             if not (self._has_lifespan or self.extensions is not None or self._mounts):
+                self._log_what_is_unknown()
                 yield Opened()
             else:
                 async with AsyncExitStack() as stack:
                     yield await self._open(stack, limits or Limits())
         finally:
             self._times_open -= 1
+
+    def _log_what_is_unknown(self) -> None:
+        """Log what is to be shown or hidden, and is not there: mostly because it is misspelt."""
+        from trio_mcp.registry.selection import described, unknown
+
+        if self.options.selection is not None:
+            items = described(self, LISTED)
+            for problem in unknown(self.options.selection.named, items, "tool, resource or prompt"):
+                logger.warning("%r has %s", self.name, problem)
+        for mount in self._mounts:
+            from trio_mcp.registry.mounting import unknown_in
+
+            if mount.is_late and described(mount.provider, LISTED):  # or else it is not there
+                for problem in unknown_in(mount.provider, mount.view):
+                    logger.warning("%s", problem)
 
     def _check_shares(self) -> None:
         """Refuse to share what was opened by `running` already, and keeps it for itself."""
@@ -486,6 +507,9 @@ class Catalogue(Provider):
         for provider in self.all_providers():
             found.providers[provider] = await stack.enter_async_context(provider.lifespan(limits))
         await _all_ready(found.providers, limits)
+        for part in (self, *found.providers):
+            if isinstance(part, Catalogue):
+                part._log_what_is_unknown()
         for extension in self.extensions or ():
             serving = await stack.enter_async_context(
                 extension.opened(self.registry, found, limits)
@@ -493,6 +517,10 @@ class Catalogue(Provider):
             found.extensions[extension.identifier] = serving
         found.complete.set()
         return found
+
+
+def _to_no_client(caller: Context) -> bool:
+    return False
 
 
 def _extensions_of(own: Sequence[Added], mounts: Sequence[Mount]) -> Extensions | None:

@@ -8,6 +8,8 @@ from typing import Any
 from trio_mcp.registry.checks import check_timeout, icons_of, json_of, scopes_of
 from trio_mcp.registry.handlers import NO_EXTENSIONS
 from trio_mcp.schema import FunctionSchema
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.tags import with_tags
 
 
 def check_names(options: Mapping[str, Any], known: Any) -> None:
@@ -24,8 +26,17 @@ def shown_fields(described: FunctionSchema, options: Mapping[str, Any]) -> dict[
         "title": options.get("title"),
         "description": described.description if text is None else text,
         "icons": icons_of(options.get("icons")),
-        "meta": json_of("meta", options.get("meta")) or None,
+        "meta": _meta(options),
     }
+
+
+def _meta(options: Mapping[str, Any]) -> dict[str, Json] | None:
+    meta = json_of("meta", options.get("meta")) or None
+    if options.get("tags") is None:  # as nearly always
+        return meta
+    from trio_mcp.registry.selection import tags_of
+
+    return with_tags(meta, tags_of(options["tags"]))
 
 
 def handler_fields(

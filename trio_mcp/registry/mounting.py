@@ -16,10 +16,10 @@ from attrs import evolve, frozen
 from trio_mcp.registry.kinds import LISTED, RefType, Table
 from trio_mcp.registry.mount_info import MountInfo
 from trio_mcp.registry.provider import Provider
+from trio_mcp.registry.selection import TAG, check_chosen, described, means, unknown
 from trio_mcp.registry.tools import NAME_CHARACTERS
 from trio_mcp.registry.uri_prefix import add_prefix, remove_prefix, translated, translator
 from trio_mcp.schema import SchemaError
-from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.safe_repr import safe_repr
 
@@ -34,21 +34,30 @@ class View:
 
     prefix: str | None
     only: Collection[str] | None
-    """Names and URIs; `None` for all."""
+    """Names, URIs and tags; `None` for all."""
     changes: Mapping[str, Mapping[str, Transform | None]]
-    """By capability, how they appear; `None` for those that do not."""
+    """By capability, how they appear, by name or tag; `None` for those that do not."""
 
-    def change(self, table: Table, name: str) -> Transform | None:
-        return self.changes[LISTED[table].capability].get(name)
+    def changes_of(self, table: Table, item: Any) -> list[Transform | None]:
+        """Return what is said of the name of an entry, or else of its tags."""
+        given = self.changes[LISTED[table].capability]
+        if not given:
+            return []
+        if item.name in given:
+            return [given[item.name]]
+        return [given[name] for name in given if means([name], item.name, item.description)]
 
-    def name_of(self, table: Table, name: str) -> str | None:
-        """Return the name of an entry of the provider; `None` if it does not appear."""
-        kind, change = LISTED[table].capability, self.change(table, name)
-        is_hidden = change is None and name in self.changes[kind]
-        if is_hidden or (self.only is not None and name not in self.only):
-            return None
+    def shows(self, table: Table, item: Any) -> bool:
+        """Whether an entry of the provider appears."""
+        chosen = self.only is None or means(self.only, item.name, item.description)
+        return chosen and None not in self.changes_of(table, item)
+
+    def name_of(self, table: Table, name: str) -> str:
+        """Return the name by which an entry of the provider appears, if it does."""
+        kind = LISTED[table].capability
         if kind == "resources":
             return add_prefix(self.prefix, name)
+        change = self.changes[kind].get(name)
         own = name if change is None or change.name is None else change.name
         return own if self.prefix is None else f"{self.prefix}_{own}"
 
@@ -63,6 +72,8 @@ class Mount:
         self._watched: Final[set[str]] = set()  # the provider's URIs
         self.number: Final = 1 + max((mount.number for mount in parent.mounts), default=0)
         self._ranks: Final[dict[tuple[int, ...], tuple[int, ...]]] = {}
+        self.is_late: Final = not provider.is_loaded
+        """Whether what the provider has was not known yet."""
         self._translate: Final = (
             None if view.prefix is None else translator(view.prefix, provider.resources)
         )
@@ -93,17 +104,16 @@ class Mount:
     # -- entries --------------------------------------------------------------------------
 
     def propagate_add(self, table: Table, item: Any) -> Iterator[tuple[Provider, Table, Any]]:
-        name = self.view.name_of(table, item.name)
-        if name is None:
+        if not self.view.shows(table, item):
             return
+        name = self.view.name_of(table, item.name)
         there = self.parent.table(table).get(name)
         if there is not None and not self._has_made(there, item.name):
             raise SchemaError(self._clash(table, item.name, name, there))
         yield from self.parent.propagate_add(table, self._made(table, item, name))
 
     def propagate_remove(self, table: Table, name: str) -> Iterator[tuple[Provider, Table, str]]:
-        outer = self.view.name_of(table, name)
-        there = None if outer is None else self.parent.table(table).get(outer)
+        there = self.parent.table(table).get(self.view.name_of(table, name))
         if there is not None and self._has_made(there, name):
             yield from self.parent.propagate_remove(table, there.name)
 
@@ -122,13 +132,15 @@ class Mount:
         )
 
     def _made(self, table: Table, item: Any, name: str) -> Any:
-        change = self.view.change(table, item.name)
-        if change is not None:
+        changes = [change for change in self.view.changes_of(table, item) if change is not None]
+        for change in changes:
             from trio_mcp.registry.transform import transformed  # few mounts transform anything
 
             item = transformed(item, change)
         shown = evolve(item.description, **{LISTED[table].attribute: name})
         fields = self._fields(item, name) | {"description": shown}
+        rules = [partial(one.visible, shown) for one in changes if one.visible is not None]
+        fields["visible"] = (*fields["visible"], *rules)
         made = evolve(item, **item.renamed_fields(fields))
         return _with_page(made, self.view.prefix) if table == "tools" else made
 
@@ -153,7 +165,9 @@ class Mount:
     def unlisted(self, uri: str) -> Any:
         inner = self.inward(uri)
         found = None if inner is None else self.provider.find_unlisted(inner)
-        return None if found is None else self._made("resources", found, uri)
+        if found is None or None in self.view.changes_of("resources", found):
+            return None
+        return self._made("resources", found, uri)
 
     # -- URIs -----------------------------------------------------------------------------
 
@@ -222,12 +236,12 @@ def check_mount(parent: Provider, provider: Provider, view: View) -> None:
             "would contain itself"
         )
     parent.check_extensions(provider, view.prefix)
-    if isinstance(view.only, str) or not isinstance(view.only, Collection | None):
-        raise SchemaError("only must be a list, even of one name: put it in brackets")
+    check_chosen("only", view.only or ())
     for kind, changes in view.changes.items():
         _check_changes(kind, changes)
-    if provider.is_loaded:
-        _check_known(provider, view)
+    problem = next(unknown_in(provider, view), None) if provider.is_loaded else None
+    if problem is not None:
+        raise SchemaError(problem)
 
 
 def _check_prefix(prefix: Any) -> None:
@@ -252,17 +266,14 @@ def _check_changes(kind: str, changes: Any) -> None:
             )
         if each is not None:
             each.check(what, noun)
+            if each.name is not None and name.startswith(TAG):
+                raise SchemaError(f"{what} may be several, which cannot have one name")
 
 
-def _check_known(provider: Provider, view: View) -> None:
-    """Raise `SchemaError` unless the provider has what is to be transformed, hidden or chosen."""
-    everything = "tool, resource or prompt"
+def unknown_in(provider: Provider, view: View) -> Iterator[str]:
+    """Say of each name or tag that a view has and its provider does not: what there is none of."""
     wanted = {kind.removesuffix("s"): names for kind, names in view.changes.items()}
-    for noun, names in {**wanted, everything: view.only or ()}.items():
+    for noun, names in {**wanted, "tool, resource or prompt": view.only or ()}.items():
         tables = [table for table, kind in LISTED.items() if kind.capability == f"{noun}s"]
-        there = [name for table in tables or LISTED for name in provider.table(table)]
-        for name in names:
-            if name not in there:
-                raise SchemaError(
-                    f"{provider.name!r} has no {noun} {name!r:.200}{did_you_mean(name, there)}"
-                )
+        for problem in unknown(names, described(provider, tables or LISTED), noun):
+            yield f"{provider.name!r} has {problem}"

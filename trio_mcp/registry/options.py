@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from trio_mcp.public import public
@@ -26,6 +26,7 @@ class _Options(TypedDict, total=False):
     meta: Mapping[str, Json] | None
     timeout: float | None
     scopes: Sequence[str]
+    tags: Collection[str] | None
     extensions: Mapping[str, Any]
 
 

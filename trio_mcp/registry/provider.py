@@ -195,7 +195,14 @@ class Provider:
             SchemaError: Where this is mounted, there is something of that name already, or the
                 entry cannot be shown as it has to be there. Nothing has been added then.
         """
-        self.add_all(place for item in items for place in self.propagate_add(table, item))
+        own = self._tables[table]
+        moved = [item.name for item in items if _has_other_tags(own.get(item.name), item)]
+        places = [place for item in items for place in self.propagate_add(table, item)]
+        self.add_all(places)
+        if moved:  # where tags choose what appears, something may have gone
+            put = {(id(provider), where, item.name) for provider, where, item in places}
+            found = [place for name in moved for place in self.propagate_remove(table, name)]
+            self._remove_all(place for place in found if (id(place[0]), *place[1:]) not in put)
 
     def add_all(self, propagate_add: Iterable[tuple[Provider, Table, Any]]) -> None:
         """Put entries where `propagate_add` has found that they have to be.
@@ -220,7 +227,10 @@ class Provider:
         own = self._tables[table]
         for name in names:
             own[name]  # before anything is removed
-        found = [place for name in names for place in self.propagate_remove(table, name)]
+        self._remove_all(place for name in names for place in self.propagate_remove(table, name))
+
+    def _remove_all(self, propagate_remove: Iterable[tuple[Provider, Table, str]]) -> None:
+        found = list(propagate_remove)
         for provider, where, name in found:
             provider._tables[where].pop(name, None)
         _tell(found)
@@ -375,6 +385,10 @@ class Provider:
         All providers are waited for at the same time, when all of them are open, and nothing is
         served before. Whatever it raises ends serving.
         """
+
+
+def _has_other_tags(old: Any, new: Any) -> bool:
+    return old is not None and old.description.tags != new.description.tags
 
 
 def _is_same(old: Any, new: Any) -> bool:

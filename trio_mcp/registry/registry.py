@@ -15,7 +15,7 @@ from attrs import evolve
 from trio_mcp.layers.binding import RefusedArguments, UncheckedArguments
 from trio_mcp.layers.call import Call
 from trio_mcp.public import public
-from trio_mcp.registry.catalogue import Catalogue, CatalogueOptions, Visible
+from trio_mcp.registry.catalogue import Catalogue, CatalogueOptions
 from trio_mcp.registry.checks import (
     check_bound,
     check_caching,
@@ -27,7 +27,6 @@ from trio_mcp.registry.checks import (
 )
 from trio_mcp.registry.direct import DirectCall, checked_value
 from trio_mcp.registry.entrances import check_trio
-from trio_mcp.registry.functions import is_async, takes
 from trio_mcp.registry.options import (
     CacheScope,
     FileOptions,
@@ -36,6 +35,7 @@ from trio_mcp.registry.options import (
     ResourceOptions,
     ToolOptions,
 )
+from trio_mcp.registry.selection import Visible, checked_visible, selection_of
 from trio_mcp.registry.tools import Tool, make_tool, unknown_tool
 from trio_mcp.schema import ArgumentError, SchemaError
 from trio_mcp.threads import offload
@@ -86,6 +86,10 @@ class Registry:
         visible: Says whether a caller sees a tool, a resource, a template or a prompt: gets what
             the lists show of it, such as a `ToolDescription`, and the `Context` of the request.
             What a caller does not see is not there for it, wherever it asks. It must not wait.
+        only: What clients see of what is registered or mounted: names of tools and prompts, URIs of
+            resources, and `tag:` with a tag for all that have it. `None` for everything. When
+            serving begins, the log names what there is not.
+        leave_out: Likewise, what clients do not see.
         lifespan: Makes an async context manager that opens what the server needs and yields it.
             It is entered once when serving begins and left when serving has ended. Handlers find
             what it yielded in `Context.lifespan`.
@@ -136,6 +140,8 @@ class Registry:
         scopes: Sequence[str] = (),
         filter_lists: bool = False,
         visible: Visible | None = None,
+        only: Collection[str] | None = None,
+        leave_out: Collection[str] = (),
         lifespan: Lifespan | None = None,
         extensions: Sequence[Extension] = (),
         lenient_arguments: bool = True,
@@ -172,7 +178,8 @@ class Registry:
             filter_lists=filter_lists,
             state_keys=state_keys,
             state_ttl=state_ttl,
-            visible=_checked_visible(visible),
+            visible=checked_visible(visible),
+            selection=selection_of(only, leave_out),
             lifespan=lifespan,
             around_requests=around_requests,
             around_calls=around_calls,
@@ -233,6 +240,8 @@ class Registry:
                 together. Further calls wait, and their time counts. A call that goes on after its
                 time limit, such as one in a worker thread, keeps its slot until it ends.
             scopes: What a caller's access token must allow, where callers have one.
+            tags: Words to choose it by, in `Registry`, `mount` and `visible`. They are in its
+                `_meta`, as `fastmcp.tags`.
             task: `True`, or `TaskOptions`, if calls outlive their connection, for clients that know
                 of tasks. The registry must have the extension `Tasks`.
             extensions: What extensions are to know of it, by their identifiers.
@@ -359,6 +368,8 @@ class Registry:
             cache_ttl: Seconds for which a client may keep what it has read.
             cache_scope: Whether clients may keep it for everybody (`public`) or for one caller.
             scopes: What a caller's access token must allow, where callers have one.
+            tags: Words to choose it by, in `Registry`, `mount` and `visible`. They are in its
+                `_meta`, as `fastmcp.tags`.
             extensions: What extensions are to know of it, by their identifiers.
 
         Raises:
@@ -490,6 +501,8 @@ class Registry:
             meta: The prompt's `_meta`, under namespaced keys.
             timeout: Seconds that it may take, instead of the registry's `tool_timeout`.
             scopes: What a caller's access token must allow, where callers have one.
+            tags: Words to choose it by, in `Registry`, `mount` and `visible`. They are in its
+                `_meta`, as `fastmcp.tags`.
             extensions: What extensions are to know of it, by their identifiers.
 
         Raises:
@@ -656,15 +669,16 @@ class Registry:
                 segment: `config://app` appears as `config://prefix/app`. `None` leaves all names
                 as they are.
             only: The names of tools and prompts and the URIs of resources that appear, as the
-                provider has them; `None` for all.
+                provider has them, and `tag:` with a tag for all that have it; `None` for all.
             tools: By the provider's names, how tools appear: a `Transform`, or `None` for one that
-                does not appear.
+                does not appear. `tag:` with a tag means all that have it and are not named.
             resources: Likewise, by URI or URI template.
             prompts: Likewise, by name.
 
         Raises:
             SchemaError: The prefix cannot be part of a name, a name is taken, there is nothing of
-                a name that is to appear otherwise, the provider would contain itself, or what its
+                a name or tag that is to appear otherwise (of a server elsewhere, the log says so
+                when serving begins), the provider would contain itself, or what its
                 extensions serve cannot be here. Nothing is mounted then.
             RuntimeError: The registry is being served, and the provider has to be opened first.
 
@@ -738,15 +752,6 @@ def _registering(add: Callable[[Any], object]) -> Callable[[F], F]:
         return function
 
     return register
-
-
-def _checked_visible(visible: Visible | None) -> Visible | None:
-    if visible is None or (callable(visible) and not is_async(visible) and takes(visible, 2)):
-        return visible
-    raise TypeError(
-        "visible must be a plain function, which does not wait, and takes what is shown and the "
-        f"caller, not {visible!r:.100}"
-    )
 
 
 def _sorted_out(middleware: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

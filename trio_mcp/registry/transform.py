@@ -5,7 +5,7 @@ What a transformation says is data, and all of it is checked when it is applied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from functools import partial
 from typing import Any, Final
@@ -15,6 +15,7 @@ from attrs import evolve, field, frozen
 from trio_mcp.public import public
 from trio_mcp.registry.checks import annotations_of, check_json, check_payload, is_text, json_of
 from trio_mcp.registry.handlers import Keywords
+from trio_mcp.registry.selection import Visible, checked_visible, tags_of
 from trio_mcp.registry.tools import Tool, checked_name
 from trio_mcp.schema import ArgumentError, Problem, SchemaError, compile_validator
 from trio_mcp.schema.errors import errors_at
@@ -22,6 +23,7 @@ from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.payloads import Annotations, ToolAnnotations
 from trio_mcp.wire.safe_repr import safe_repr
+from trio_mcp.wire.tags import with_tags
 
 _UNSET: Final[Any] = type("_Unset", (), {"__repr__": lambda _: "…"})()
 
@@ -98,6 +100,9 @@ class Transform:
         annotations: Hints, in place of all that it has: as for `Registry.tool` and
             `Registry.resource`.
         meta: More `_meta`, under namespaced keys.
+        tags: Its tags, in place of all that it has.
+        visible: Says whether a caller sees it, as for `Registry`; it is asked as well as the rules
+            of the part.
         arguments: Of a tool: by name, how arguments appear.
 
     Example:
@@ -122,6 +127,8 @@ class Transform:
     description: str | None = None
     annotations: Any = None
     meta: Mapping[str, Json] | None = None
+    tags: Collection[str] | None = None
+    visible: Visible | None = None
     arguments: Mapping[str, ArgumentTransform] = field(factory=dict)
 
     def check(self, what: str, kind: str) -> None:
@@ -129,6 +136,9 @@ class Transform:
         with errors_at(what):
             if kind == "tool" and self.name is not None:
                 checked_name(self.name)
+            if self.tags is not None:
+                tags_of(self.tags)
+            checked_visible(self.visible)
             if not isinstance(self.arguments, Mapping):
                 raise SchemaError(f"arguments must be a dict, not {safe_repr(self.arguments)}")
             if kind != "tool" and self.arguments:
@@ -153,6 +163,8 @@ class Transform:
             changes["annotations"] = annotations_of(kind, self.annotations)
         if self.meta is not None:
             changes["meta"] = {**(description.meta or {}), **(json_of("meta", self.meta) or {})}
+        if self.tags is not None:
+            changes["meta"] = with_tags(changes.get("meta", description.meta), self.tags)
         made = evolve(description, **changes)
         check_payload(made)
         return made

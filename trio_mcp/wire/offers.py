@@ -16,13 +16,14 @@ from trio_mcp.wire.payloads import (
     as_block,
 )
 from trio_mcp.wire.revisions import FIRST
+from trio_mcp.wire.tags import Tagged
 
 _2025_06, _2025_11 = "2025-06-18", "2025-11-25"
 
 
 @public
 @frozen
-class ResourceTemplateDescription:
+class ResourceTemplateDescription(Tagged):
     """A resource template, as `resources/templates/list` shows it."""
 
     uri_template: str
@@ -48,7 +49,7 @@ class PromptArgument:
 
 @public
 @frozen
-class PromptDescription:
+class PromptDescription(Tagged):
     """A prompt, as `prompts/list` shows it."""
 
     name: str

@@ -16,6 +16,7 @@ from trio_mcp.public import public
 from trio_mcp.wire.fields import base64_text, meta_field, optional, since, type_field, zero_to_one
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import FIRST, SINCE, Revision
+from trio_mcp.wire.tags import Tagged
 
 Role = Literal["user", "assistant"]
 
@@ -118,7 +119,7 @@ class AudioContent:
 
 @public
 @frozen
-class ResourceDescription:
+class ResourceDescription(Tagged):
     """A resource, as `resources/list` shows it."""
 
     uri: str
@@ -224,7 +225,7 @@ class ToolAnnotations:
 
 @public
 @frozen
-class ToolDescription:
+class ToolDescription(Tagged):
     """A tool, as `tools/list` shows it."""
 
     name: str

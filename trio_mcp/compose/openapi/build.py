@@ -277,6 +277,7 @@ class _Builder:
             "name": name,
             "description": self._description(operation),
             "annotations": _annotations(operation.method),
+            "tags": operation.tags,
         }
         schema = plan.arguments.schema
         if returned is not None:
@@ -371,6 +372,7 @@ class _Builder:
             name=plain_name(operation.operation_id or operation.path, LONGEST_NAME),
             description=self._description(operation),
             mime_type=types[0] if types and "*" not in types[0] else None,
+            tags=operation.tags,
         )
 
     def _reader(

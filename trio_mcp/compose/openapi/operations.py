@@ -16,6 +16,7 @@ from trio_mcp.compose.openapi.names import Names, folded
 from trio_mcp.compose.openapi.schemas import Schema, Schemas
 from trio_mcp.compose.openapi.texts import free_name, plain_name
 from trio_mcp.public import public_in
+from trio_mcp.registry.checks import is_text
 from trio_mcp.wire.jsonrpc import Json
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
@@ -147,7 +148,7 @@ def _operation(
         method=method,
         path=path,
         operation_id=identifier if isinstance(identifier, str) else None,
-        tags=tuple(tag for tag in tags[:MOST] if isinstance(tag, str))
+        tags=tuple(tag for tag in tags[:MOST] if tag and is_text(tag))
         if isinstance(tags, list)
         else (),
         summary=summary if isinstance(summary, str) else "",
