@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from trio_mcp.registry.transform import Transform as Transform
     from trio_mcp.server.lifecycle import ServerHandle as ServerHandle
     from trio_mcp.server.lifecycle import ServerState as ServerState
-    from trio_mcp.server.signals import stop_at_signals as stop_at_signals
+    from trio_mcp.server.lifecycle import stop_at_signals as stop_at_signals
     from trio_mcp.transports.control import ControlRouter as ControlRouter
     from trio_mcp.transports.http.app import http_app as http_app
     from trio_mcp.transports.http.card import ServerCard as ServerCard
@@ -113,8 +113,7 @@ MODULES: Final = by_name(
         "registry.options": "FileOptions PromptOptions ResourceOptions ToolOptions",
         "registry.registry": "Registry",
         "registry.transform": "ArgumentTransform Transform",
-        "server.lifecycle": "ServerHandle ServerState",
-        "server.signals": "stop_at_signals",
+        "server.lifecycle": "ServerHandle ServerState stop_at_signals",
         "transports.control": "ControlRouter",
         "transports.http.app": "http_app",
         "transports.http.card": "ServerCard",

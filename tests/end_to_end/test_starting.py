@@ -20,7 +20,7 @@ PROGRAM = """
 import asyncio, logging, sys, trio
 from contextlib import asynccontextmanager
 from functools import partial
-import trio_mcp, trio_mcp.aio, trio_mcp.server.signals
+import trio_mcp, trio_mcp.aio, trio_mcp.server.lifecycle
 from trio_mcp import Limits, connect
 from trio_mcp.transports.process import ProcessOptions
 
@@ -65,7 +65,7 @@ async def wait() -> None:
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 seconds = 0.1 if opens == "ignoring" else 100
 limits = Limits(shutdown_grace=1000, cancel_timeout=seconds, lifespan_timeout=seconds)
-trio_mcp.server.signals._MOMENT = 100  # however slow this machine is
+trio_mcp.server.lifecycle._MOMENT = 100  # however slow this machine is
 if how == "stdio":
     trio.run(partial(trio_mcp.serve, registry, limits=limits))
 elif how == "asyncio":

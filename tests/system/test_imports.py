@@ -17,7 +17,7 @@ def import_all():
     names = [each.name for each in pkgutil.walk_packages(trio_mcp.__path__, "trio_mcp.")]
     for name in names:
         here = sys.platform == "win32"
-        if name.endswith("__main__") or (name.startswith("trio_mcp.system.windows.") and not here):
+        if name.endswith("__main__") or (name == "trio_mcp.system.windows" and not here):
             continue
         importlib.import_module(name)
     return names

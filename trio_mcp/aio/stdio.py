@@ -7,8 +7,7 @@ from functools import partial
 
 from trio_mcp.aio.portal import Portal
 from trio_mcp.registry import Registry
-from trio_mcp.server.lifecycle import Lifecycle
-from trio_mcp.server.signals import stopping_at_signals
+from trio_mcp.server.lifecycle import Lifecycle, stopping_at_signals
 from trio_mcp.transports.stdio.serve import serve_process
 from trio_mcp.wire.limits import Limits
 

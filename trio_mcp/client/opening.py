@@ -33,10 +33,10 @@ from trio_mcp.peer.lines import LineTransport, StreamLines
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.registry import Registry
 from trio_mcp.telemetry import PIPE, is_configured
-from trio_mcp.transports.claims import claimed
 from trio_mcp.transports.memory import serve_in_memory
 from trio_mcp.transports.networks import network_of
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, ending_of, open_process
+from trio_mcp.transports.stream import claimed
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.revisions import NEWEST, Era
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 import trio
 from attrs import Factory, define, field
 
-from trio_mcp.compose.relay import Relay, owner_of
+from trio_mcp.compose.calls import Relay, owner_of
 from trio_mcp.registry import Context
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json

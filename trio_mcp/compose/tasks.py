@@ -15,7 +15,7 @@ import trio
 from attrs import frozen
 
 from trio_mcp.client.extension import ClientExtension
-from trio_mcp.compose.relay import owner_of
+from trio_mcp.compose.calls import owner_of
 from trio_mcp.loggers import logger_of
 from trio_mcp.registry import Context
 from trio_mcp.registry.extension import ExtensionMethod, ExtensionRequest, ExtensionSubscription

@@ -25,8 +25,7 @@ from trio_mcp.client.client import Client, session_of
 from trio_mcp.client.result import is_not_found
 from trio_mcp.client.session import ClientRequest
 from trio_mcp.compose.callers import CallerConnection, CallerConnections, CallerKey
-from trio_mcp.compose.calls import Ask, OpenCall, OpenCalls, ProxiedHandlers
-from trio_mcp.compose.relay import Relay, owner_of
+from trio_mcp.compose.calls import Ask, OpenCall, OpenCalls, ProxiedHandlers, Relay, owner_of
 from trio_mcp.compose.supervised import SupervisedConnection
 from trio_mcp.compose.suspended import SuspendedCalls, about
 from trio_mcp.compose.tasks import PassedTasks

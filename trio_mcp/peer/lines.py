@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from itertools import accumulate
 from typing import Final, Protocol
 
@@ -100,6 +101,18 @@ class StreamLines:
                 return
             data = data[sent:]
         await self._stream.send_all(data)
+
+
+async def lines_of(
+    stream: trio.abc.Stream, limit: int = Limits().max_message_bytes
+) -> AsyncIterator[bytes]:
+    """Read lines until the stream ends or breaks; skip those too long for a message."""
+    lines = StreamLines(stream, limit)
+    with suppress(*IO_ERRORS):
+        while frames := await lines.receive():
+            for frame in frames:
+                if isinstance(frame, bytes):
+                    yield frame
 
 
 def decoded(line: bytes, limits: Limits) -> Awaitable[Message | None]:

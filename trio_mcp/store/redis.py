@@ -47,7 +47,8 @@ from trio_mcp.store.changes import (
 )
 from trio_mcp.store.errors import StoreError, StoreUnavailable, StoreUnusable
 from trio_mcp.store.protocol import Store
-from trio_mcp.store.redis_changes import (
+from trio_mcp.store.redis_client import FAILURES, Client, client_of, first_of, is_answer, meaning
+from trio_mcp.store.redis_scripts import (
     GROWING,
     Argument,
     entry_of,
@@ -56,7 +57,6 @@ from trio_mcp.store.redis_changes import (
     time_of,
     written,
 )
-from trio_mcp.store.redis_client import FAILURES, Client, client_of, first_of, is_answer, meaning
 from trio_mcp.store.watching import Watch, Watches
 
 logger = logger_of("trio_mcp.store")

@@ -18,7 +18,7 @@ from typing import Final
 import trio
 
 if sys.platform == "win32":
-    from trio_mcp.system.windows.events import NamedEvent, set_event
+    from trio_mcp.system.windows import NamedEvent, set_event
 
     class Wakeup:
         """A named event that this process waits for.

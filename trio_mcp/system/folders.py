@@ -118,9 +118,9 @@ def _in_place(fd: int, path: str) -> int:
 
 
 if sys.platform == "win32":
-    from trio_mcp.system.windows.folders import is_name as _is_name
-    from trio_mcp.system.windows.folders import open_directory as _open_directory
-    from trio_mcp.system.windows.folders import path_of as _path_of
+    from trio_mcp.system.windows import is_name as _is_name
+    from trio_mcp.system.windows import open_directory as _open_directory
+    from trio_mcp.system.windows import path_of as _path_of
 
 else:
 

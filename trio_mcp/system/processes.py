@@ -8,8 +8,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 if sys.platform == "win32":
-    from trio_mcp.system.windows.commands import command_line
-    from trio_mcp.system.windows.jobs import Job, creation_flags
+    from trio_mcp.system.windows import Job, command_line, creation_flags
 
     ProcessGroup = Job
 

@@ -11,27 +11,26 @@ from trio_mcp.public import by_name, lazily
 if TYPE_CHECKING:
     from trio_mcp.testing.answers import CANCEL as CANCEL
     from trio_mcp.testing.answers import DECLINE as DECLINE
-    from trio_mcp.testing.options import ConnectOptions as ConnectOptions
-    from trio_mcp.testing.options import ServeOptions as ServeOptions
     from trio_mcp.testing.overrides import override as override
     from trio_mcp.testing.suites.lines import LineEnds as LineEnds
     from trio_mcp.testing.suites.lines import LineTransportSuite as LineTransportSuite
     from trio_mcp.testing.suites.providers import ProviderSuite as ProviderSuite
     from trio_mcp.testing.suites.stores import StoreClock as StoreClock
     from trio_mcp.testing.suites.stores import StoreSuite as StoreSuite
+    from trio_mcp.testing.tester import ConnectOptions as ConnectOptions
     from trio_mcp.testing.tester import LogMessage as LogMessage
     from trio_mcp.testing.tester import McpTester as McpTester
     from trio_mcp.testing.tester import ProgressReport as ProgressReport
+    from trio_mcp.testing.tester import ServeOptions as ServeOptions
 
 _MODULES: Final = by_name(
     {
         "testing.answers": "CANCEL DECLINE",
-        "testing.options": "ConnectOptions ServeOptions",
         "testing.overrides": "override",
         "testing.suites.lines": "LineEnds LineTransportSuite",
         "testing.suites.providers": "ProviderSuite",
         "testing.suites.stores": "StoreClock StoreSuite",
-        "testing.tester": "LogMessage McpTester ProgressReport",
+        "testing.tester": "ConnectOptions LogMessage McpTester ProgressReport ServeOptions",
     }
 )
 

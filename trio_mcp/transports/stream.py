@@ -1,7 +1,14 @@
-"""Serving a registry on one byte stream: lifespan, connection, and the handle to both."""
+"""Serving a registry on one byte stream: lifespan, connection, and the handle to both.
 
-from collections.abc import Callable
+A stream is used by one connection at a time, or both would read parts of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from typing import Final
 
 import trio
 
@@ -17,7 +24,6 @@ from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.server.subscriptions import send_changes
 from trio_mcp.system.descriptors import has_hung_up
-from trio_mcp.transports.claims import claimed
 from trio_mcp.transports.networks import innermost, network_of
 from trio_mcp.transports.serving import OnStuck, tasks_around, wait_for_stuck
 from trio_mcp.wire.limits import Limits
@@ -115,3 +121,33 @@ async def run_connection(connection: Connection, registry: Registry, session: Se
     with session.measured(), listening as session.listener:
         send = connection.send_notification
         await connection.run(partial(send_changes, session.listener, send))
+
+
+_CLAIMED: Final = trio.lowlevel.RunVar[set[int]]("claimed streams")
+_PARTS: Final = ("transport_stream", "send_stream", "receive_stream", "socket")
+"""What Trio's own streams are put together of: the same pipe can be in several of them."""
+
+
+@contextmanager
+def claimed(stream: trio.abc.Stream) -> Iterator[None]:
+    """Have a stream for oneself for the length of the block.
+
+    Raises:
+        trio.BusyResourceError: Another connection has it, or a part of it.
+    """
+    held = _CLAIMED.get(set())
+    _CLAIMED.set(held)
+    parts = _parts(stream)  # kept until the end: their ids may not become another object's
+    ids = set(map(id, parts))
+    if held & ids:
+        raise trio.BusyResourceError("this stream is in use by another connection")
+    held |= ids
+    try:
+        yield
+    finally:
+        held -= ids
+
+
+def _parts(stream: object) -> list[object]:
+    inner = [getattr(stream, name, None) for name in _PARTS]
+    return [stream, *(part for found in inner if found is not None for part in _parts(found))]

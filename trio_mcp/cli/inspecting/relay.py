@@ -23,13 +23,12 @@ import trio
 
 from trio_mcp.background import background_task
 from trio_mcp.cli.failures import OK, Failure, explain, new_part
-from trio_mcp.cli.lines import lines_of
 from trio_mcp.cli.login.browser import open_page
 from trio_mcp.cli.options import ConnectionOptions
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import Target
 from trio_mcp.errors import ClientError, ConnectionLost, HttpError, ResponseTooLarge
-from trio_mcp.peer.lines import IO_ERRORS
+from trio_mcp.peer.lines import IO_ERRORS, lines_of
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.transports.http.explorer import ExplorerPage
 from trio_mcp.transports.http.guard import Guard

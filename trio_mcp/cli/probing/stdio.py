@@ -10,8 +10,8 @@ import trio
 from attrs import define, field
 
 from trio_mcp.background import background_task
-from trio_mcp.cli.lines import lines_of
 from trio_mcp.cli.probing.base import Answer, Probe, Reaction, Timeouts, read_message
+from trio_mcp.peer.lines import lines_of
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
 from trio_mcp.wire.errors import METHOD_NOT_FOUND
 from trio_mcp.wire.jsonrpc import Id, Json, encode, is_id

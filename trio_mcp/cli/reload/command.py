@@ -17,12 +17,12 @@ import trio
 
 from trio_mcp.background import background_nursery, background_task
 from trio_mcp.cli.failures import OK
-from trio_mcp.cli.lines import lines_of
 from trio_mcp.cli.reload.client_state import ClientState
 from trio_mcp.cli.reload.watching import PacedChanges, watching
 from trio_mcp.cli.running import run_async
 from trio_mcp.cli.target import split_target
 from trio_mcp.loggers import logger_of
+from trio_mcp.peer.lines import lines_of
 from trio_mcp.system.lifeline import lifeline
 from trio_mcp.transports.stdio import open_stdio
 

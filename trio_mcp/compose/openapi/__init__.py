@@ -1,6 +1,6 @@
 """OpenAPI documents as registries: each operation is a tool, or a resource.
 
-- `document` reads a document, and `files` the files that it refers to.
+- `document` reads a document, and the files that it refers to.
 - `schemas` makes JSON Schemas of its schemas, `operations` finds its operations and what they take.
 - `parameters` and `bodies` write arguments into requests, `names` says which names are not for
   them, `responses` reads the answers.

@@ -15,9 +15,7 @@ import httpx2
 from attrs import evolve
 
 from trio_mcp.compose.openapi.bodies import ReadFile
-from trio_mcp.compose.openapi.callers import Authenticate, CallerAuth
-from trio_mcp.compose.openapi.document import Document, members, read_document
-from trio_mcp.compose.openapi.files import bundled
+from trio_mcp.compose.openapi.document import Document, bundled, members, read_document
 from trio_mcp.compose.openapi.names import folded
 from trio_mcp.compose.openapi.operations import (
     LONGEST_NAME,
@@ -34,7 +32,7 @@ from trio_mcp.compose.openapi.operations import (
 from trio_mcp.compose.openapi.pages import Pages
 from trio_mcp.compose.openapi.requests import Plan
 from trio_mcp.compose.openapi.schemas import Schema, Schemas
-from trio_mcp.compose.openapi.security import Credential, Security
+from trio_mcp.compose.openapi.security import Authenticate, CallerAuth, Credential, Security
 from trio_mcp.compose.openapi.service import MakeClient, Service, make_client
 from trio_mcp.compose.openapi.texts import plain_name, shortened
 from trio_mcp.errors import SchemaError

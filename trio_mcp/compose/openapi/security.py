@@ -1,13 +1,15 @@
 """Credentials, by the names that a document has for its security schemes.
 
-They stand on requests and nowhere else: not in a schema, an argument, an error or the log.
+They stand on requests and nowhere else: not in a schema, an argument, an error or the log. They are
+the same for all calls, or the credential of the caller of each.
 """
 
 from __future__ import annotations
 
 import time
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any, Final
 from urllib.parse import quote, urljoin
 
@@ -22,6 +24,8 @@ from trio_mcp.compose.openapi.operations import Operation
 from trio_mcp.compose.openapi.parameters import Pair
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.extras import advice
+from trio_mcp.registry.context import Context
+from trio_mcp.registry.middleware import CallNext, McpCall
 from trio_mcp.wire.jsonrpc import Json
 
 Credential = str | tuple[str, str] | httpx2.Auth
@@ -226,3 +230,44 @@ class ServiceToken(httpx2.Auth):
         if not isinstance(url, str):
             raise AuthorizationError("the OpenID provider names no token_endpoint")
         return url
+
+
+Authenticate = Callable[[Context], Awaitable[str | httpx2.Auth | None]]
+"""Returns what to show for a caller: a bearer token, or an `httpx2.Auth`; `None` for nothing."""
+
+_CALLER: Final = ContextVar[Context]("the caller of an operation")
+
+
+@frozen(eq=False)
+class CallerAuth(httpx2.Auth):
+    """Shows the credential of the caller with each request (an `httpx2.Auth`)."""
+
+    around = "calls"
+    _authenticate: Authenticate = field(repr=False)
+
+    async def __call__(self, call: McpCall, call_next: CallNext) -> Any:
+        """Note who calls while the operation runs (middleware of the registry)."""
+        before = _CALLER.set(call.context)
+        try:
+            return await call_next(call)
+        finally:
+            _CALLER.reset(before)
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        shown = await self._authenticate(_CALLER.get())
+        if isinstance(shown, httpx2.Auth):
+            flow = shown.async_auth_flow(request)
+            try:
+                wanted = await anext(flow)
+                while True:
+                    response = yield wanted
+                    wanted = await flow.asend(response)
+            except StopAsyncIteration:
+                return
+            finally:
+                await flow.aclose()
+        if shown is not None:
+            request.headers["Authorization"] = f"Bearer {shown}"
+        yield request

@@ -22,8 +22,7 @@ from trio_mcp.registry import Registry
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.registry import check_registry
 from trio_mcp.server.importing import check_import
-from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
-from trio_mcp.server.signals import stopping_at_signals
+from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState, stopping_at_signals
 from trio_mcp.transports.http.app import EXPLORER_PATH, HttpApp, http_app
 from trio_mcp.transports.http.health import PATHS as HEALTH_PATHS
 from trio_mcp.transports.http.metrics import log_totals

@@ -10,8 +10,7 @@ from trio_mcp.registry import Registry
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.registry import check_registry
 from trio_mcp.server.importing import check_import
-from trio_mcp.server.lifecycle import Lifecycle, ServerHandle
-from trio_mcp.server.signals import stopping_at_signals
+from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, stopping_at_signals
 from trio_mcp.transports.serving import leave_process
 from trio_mcp.transports.stdio import open_stdio
 from trio_mcp.transports.stdio.messages import said_without_waiting

@@ -19,7 +19,7 @@ from typing import Any, Final, TypedDict
 import orjson
 import trio
 
-from trio_mcp.peer.lines import StreamLines
+from trio_mcp.peer.lines import IO_ERRORS, lines_of
 
 ENVIRONMENT: Final = "TRIO_MCP_WORKER"
 """Names the descriptor of a worker's end, in its environment."""
@@ -48,17 +48,13 @@ class Channel:
         message, self._message = self._message, {}
         if message:
             # That the other process has gone is noticed by who reads.
-            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            with suppress(*IO_ERRORS):
                 await self._stream.send_all(orjson.dumps(message) + b"\n")
 
     async def messages(self) -> AsyncIterator[dict[str, Any]]:
         """Iterate over what the other end tells, until it is closed."""
-        lines = StreamLines(self._stream, sys.maxsize)
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            while frames := await lines.receive():
-                for line in frames:
-                    if isinstance(line, bytes):
-                        yield orjson.loads(line)
+        async for line in lines_of(self._stream, sys.maxsize):
+            yield orjson.loads(line)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
