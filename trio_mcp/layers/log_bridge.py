@@ -59,7 +59,7 @@ class _Served:
 
     bridges: Sequence[LogBridge]
     caller: Any
-    """The conversation with its caller (an `OpenConversation`)."""
+    """The conversation with its caller (a `RequestConversation`)."""
     trio_token: trio.lowlevel.TrioToken
     bucket: TokenBucket = field(factory=lambda: TokenBucket(_RATE, _BURST))
     left_out: int = 0

@@ -58,32 +58,3 @@ class Conversation(Protocol):
 
     async def send_request(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         """Ask the caller a question, and return its result."""
-
-
-class OpenConversation(Conversation, Protocol):
-    """The same, as the code that runs the handler sees it."""
-
-    unwinding: bool
-    """Whether the handler was cancelled because of what it asked."""
-
-    @property
-    def answers(self) -> dict[str, Json]:
-        """What the caller has answered in earlier rounds, by the names of the questions."""
-
-    async def consume_state(self) -> None:
-        """Note that the state of the request is used, for all processes that share a store."""
-
-    def log_nowait(self, level: LoggingLevel, data: Json, logger: str | None) -> None:
-        """Send a log message without waiting for room."""
-
-    def input_required(self) -> dict[str, Json]:
-        """Make the result that asks the caller what the handler has asked."""
-
-    def pass_on(self, question: dict[str, Json]) -> dict[str, Json]:
-        """Make the result that passes on another server's question."""
-
-    def finish(self) -> None:
-        """Send what was held back, and nothing more."""
-
-    def close(self) -> None:
-        """Send and ask nothing more."""

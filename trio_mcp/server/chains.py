@@ -76,14 +76,14 @@ class Chains:
         around = server.wrapping.get(method)
         if around:
             from trio_mcp.layers.extending import extending
-            from trio_mcp.server.extensioncall import request_of
+            from trio_mcp.server.extended import request_of
 
             found.append(
                 ("extending", extending(around, self._concerns, request_of, invalid_result))
             )
         extensions = self._catalogue.extensions
         if extensions is not None and method in extensions.methods:
-            from trio_mcp.server.extensioncall import requesting_layer
+            from trio_mcp.server.extended import requesting_layer
 
             found.append(("requesting", requesting_layer(extensions.methods[method].extension)))
         return found

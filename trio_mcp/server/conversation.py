@@ -48,7 +48,7 @@ def declares(revision: Revision, declared: Json, capability: tuple[str, ...]) ->
 
 
 class RequestConversation:
-    """The way back to the caller of one request (an `OpenConversation`, which says the rest).
+    """The way back to the caller of one request (a `Conversation`, which says the rest).
 
     Args:
         context: The request, and who sent it.
@@ -57,6 +57,7 @@ class RequestConversation:
 
     era: ClassVar[Era]
     unwinding = False
+    """Whether the handler was cancelled because of what it asked."""
     passes_questions = False
 
     def __init__(self, context: RequestContext, call: Any) -> None:
@@ -123,12 +124,14 @@ class RequestConversation:
         return line
 
     def finish(self) -> None:
+        """Send what was held back, and nothing more."""
         channel = self._channel
         if self._held_back is not None and channel is not None:
             channel.send_notification_nowait(self._held_back)
         self.close()
 
     def close(self) -> None:
+        """Send and ask nothing more."""
         self._over = True
 
     @property
@@ -153,6 +156,7 @@ class RequestConversation:
             await channel.send_notification(log_line(level, data, source))
 
     def log_nowait(self, level: LoggingLevel, data: Json, source: str | None) -> None:
+        """Send a log message without waiting for room."""
         channel = self._channel
         if self.logs(level) and channel is not None:
             channel.send_notification_nowait(log_line(level, data, source))
@@ -192,6 +196,7 @@ class RequestConversation:
 
     @property
     def answers(self) -> dict[str, Json]:
+        """What the caller has answered in earlier rounds, by the names of the questions."""
         return {}
 
     @property
@@ -236,12 +241,15 @@ class RequestConversation:
                 if not self._asking:
                     call.move_deadline(trio.current_time() + self._left)
 
-    async def consume_state(self) -> None: ...
+    async def consume_state(self) -> None:
+        """Note that the state of the request is used, for all processes that share a store."""
 
     def input_required(self) -> dict[str, Json]:
+        """Make the result that asks the caller what the handler has asked."""
         raise NotImplementedError
 
     def pass_on(self, question: dict[str, Json]) -> dict[str, Json]:
+        """Make the result that passes on another server's question."""
         message = "A question cannot be the answer to this request; Context.ask can ask it"
         raise McpError(INTERNAL_ERROR, message)
 

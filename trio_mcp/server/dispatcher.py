@@ -63,7 +63,7 @@ class Dispatcher:
             handlers = self.server.handlers or _handlers_of(self.server)
             handler = handlers[caller.revision].get(request.method)
             if handler is None:
-                raise unknown_method(self.server.catalogue, request, caller)
+                raise unknown_method(self.server.catalogue, request.method, caller)
             if in_batch:
                 self._check_batched(request, caller)
             context = RequestContext(
@@ -130,7 +130,7 @@ def _handlers_of(server: Server) -> Handlers:
     """Find out who answers what, once lifespans are open: they may set what traces go to."""
     handlers: Handlers = HANDLERS
     if server.catalogue.extensions is not None:
-        from trio_mcp.server.extensioncall import extended_handlers  # few have extensions
+        from trio_mcp.server.extended import extended_handlers  # few have extensions
 
         handlers = extended_handlers(server)
     if server.middleware:

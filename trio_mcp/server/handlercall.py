@@ -53,7 +53,7 @@ class HandlerCall(InboundRequest):
         self.label = entry.label
         timeout = entry.timeout
         self.timeout = context.server.usual_timeout if timeout is None else timeout
-        self._conversation: Any = None  # an `OpenConversation`, once something asks for it
+        self._conversation: Any = None  # a `RequestConversation`, once something asks for it
 
     def run(self, scope: Scope) -> Awaitable[Answer | None]:
         context, arguments = self.context, self.arguments

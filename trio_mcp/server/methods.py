@@ -65,15 +65,9 @@ class Methods(Protocol):
     def get(self, method: str, /) -> MethodHandler | None: ...
 
 
-class _Named(Protocol):
-    @property
-    def method(self) -> str: ...
-
-
-def unknown_method(catalogue: Catalogue, request: _Named, caller: Caller) -> McpError:
+def unknown_method(catalogue: Catalogue, method: str, caller: Caller) -> McpError:
     """Make the error for a method that the caller's revision does not have."""
-    method, methods = request.method, catalogue.methods
-    data = _data_of(catalogue, request)
+    methods, data = catalogue.methods, _data_of(catalogue, method)
     if modern_only(method, methods):  # and the request does not say that it is modern
         needed = f"_meta fields {META_VERSION} and {META_CLIENT_CAPABILITIES}"
         return McpError(INVALID_PARAMS, f"Invalid params: {method} needs the {needed}", data)
@@ -83,9 +77,9 @@ def unknown_method(catalogue: Catalogue, request: _Named, caller: Caller) -> Mcp
     return McpError(METHOD_NOT_FOUND, message, data)
 
 
-def _data_of(catalogue: Catalogue, request: _Named) -> dict[str, Json]:
+def _data_of(catalogue: Catalogue, method: str) -> dict[str, Json]:
     """What errors about a method say besides."""
-    return {"server": catalogue.name, "method": request.method[:200]}
+    return {"server": catalogue.name, "method": method[:200]}
 
 
 def initialize(context: RequestContext) -> dict[str, Json]:
@@ -129,7 +123,7 @@ def ping(context: RequestContext) -> dict[str, Json]:
 def shutdown(context: RequestContext) -> dict[str, Json]:
     """End the connection gracefully (not of MCP; only where a client has it to itself)."""
     if context.session.stop is None:
-        data = _data_of(context.server.catalogue, context)
+        data = _data_of(context.server.catalogue, context.method)
         message = "Method not found: shutdown (it is for connections that are one client's own)"
         raise McpError(METHOD_NOT_FOUND, message, data)
     context.session.stop()
@@ -308,7 +302,7 @@ def _require(context: RequestContext, offer: str) -> None:
 
 
 def _not_registered(context: RequestContext) -> McpError:
-    data = _data_of(context.server.catalogue, context)
+    data = _data_of(context.server.catalogue, context.method)
     return McpError(METHOD_NOT_FOUND, f"{context.method} handler not registered", data)
 
 

@@ -53,7 +53,7 @@ def through_middleware(handlers: Mapping[Revision, Methods]) -> dict[Revision, M
     def begin(context: RequestContext) -> dict[str, Json] | InboundRequest:
         handler = handlers[context.revision].get(context.method)
         if handler is None:
-            raise unknown_method(context.server.catalogue, context, context.caller)
+            raise unknown_method(context.server.catalogue, context.method, context.caller)
         return handler(context)
 
     every = _EveryMethod(partial(RequestCall, begin))

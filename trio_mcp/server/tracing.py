@@ -51,7 +51,7 @@ class _Traced:
         began = perf_counter()
         try:
             if handler is None:
-                raise unknown_method(context.server.catalogue, context, context.caller)
+                raise unknown_method(context.server.catalogue, context.method, context.caller)
             answer = handler(context)
         except Exception as error:
             self._answered(context, began, error)

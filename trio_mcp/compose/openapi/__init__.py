@@ -2,7 +2,7 @@
 
 - `document` reads a document, and the files that it refers to.
 - `schemas` makes JSON Schemas of its schemas, `operations` finds its operations and what they take.
-- `parameters` and `bodies` write arguments into requests, `names` says which names are not for
+- `parameters` and `requests` write arguments into requests, `names` says which names are not for
   them, `responses` reads the answers.
 - `security` shows credentials; `service` sends requests, within bounds; `pages` follows pages.
 - `build` puts it together.

@@ -14,7 +14,6 @@ from urllib.parse import quote
 import httpx2
 from attrs import evolve
 
-from trio_mcp.compose.openapi.bodies import ReadFile
 from trio_mcp.compose.openapi.document import Document, bundled, members, read_document
 from trio_mcp.compose.openapi.names import folded
 from trio_mcp.compose.openapi.operations import (
@@ -30,7 +29,7 @@ from trio_mcp.compose.openapi.operations import (
     tool_names,
 )
 from trio_mcp.compose.openapi.pages import Pages
-from trio_mcp.compose.openapi.requests import Plan
+from trio_mcp.compose.openapi.requests import Plan, ReadFile
 from trio_mcp.compose.openapi.schemas import Schema, Schemas
 from trio_mcp.compose.openapi.security import Authenticate, CallerAuth, Credential, Security
 from trio_mcp.compose.openapi.service import MakeClient, Service, make_client

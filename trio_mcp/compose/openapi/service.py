@@ -21,12 +21,11 @@ import httpx2
 import trio
 from attrs import define, field
 
-from trio_mcp.compose.openapi.bodies import ReadFile
 from trio_mcp.compose.openapi.document import members
 from trio_mcp.compose.openapi.operations import REPEATABLE
 from trio_mcp.compose.openapi.pages import Pages, changed
 from trio_mcp.compose.openapi.parameters import Pair
-from trio_mcp.compose.openapi.requests import Plan, build, origin_of
+from trio_mcp.compose.openapi.requests import Plan, ReadFile, build, origin_of
 from trio_mcp.compose.openapi.responses import NOTHING, Answer, contents_of, read, refusal_of
 from trio_mcp.errors import AuthorizationError, McpError, ResourceNotFound, ToolError
 from trio_mcp.registry.results import ConvertedResult
