@@ -49,11 +49,7 @@ def are_names(_: object, attribute: Attribute[Any], value: Any) -> None:
 
 
 def option(name: str, value: T | None, kind: type[T]) -> T:
-    """Return an option, or the default.
-
-    Raises:
-        TypeError: It is of another type.
-    """
+    """Return an option, or the default, or raise `TypeError` if it is of another type."""
     if value is None:
         return kind()
     if not isinstance(value, kind):

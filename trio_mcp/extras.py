@@ -11,10 +11,6 @@ from importlib.util import find_spec
 def needing(what: str, *extras: str) -> Iterator[None]:
     """Import what an extra brings.
 
-    Args:
-        what: What needs it.
-        extras: The extras to install.
-
     Raises:
         ModuleNotFoundError: It is missing; the message says what to install.
     """

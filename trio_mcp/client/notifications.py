@@ -35,11 +35,7 @@ _MOST_ELICITATIONS: Final = 1000
 
 
 def check_plain(name: str, callback: Callable[..., object] | None) -> None:
-    """Refuse an `async def` function as a callback that is not awaited.
-
-    Raises:
-        TypeError: It is an `async def` function.
-    """
+    """Refuse an `async def` function as a callback that is not awaited (`TypeError`)."""
     if inspect.iscoroutinefunction(callback):
         raise TypeError(
             f"{name} is called and not awaited: give it a plain function, which may start a task "

@@ -134,11 +134,7 @@ def _converter(kind: Any) -> tuple[Any, Any]:
 
 
 def call_result(wire: dict[str, Json], duration: float) -> CallResult:
-    """Convert the result of `tools/call`.
-
-    Raises:
-        ValueError: It is no result of a tool call.
-    """
+    """Convert the result of `tools/call`, or raise `ValueError` if it is none."""
     plain = plain_result(wire, duration, inf)
     if plain is not None:
         return plain
@@ -226,11 +222,7 @@ def _bytes_of(piece: ResourceContents) -> bytes:
 
 
 def read_result(wire: dict[str, Json]) -> ReadResult:
-    """Convert the result of `resources/read`.
-
-    Raises:
-        ProtocolError: It is none.
-    """
+    """Convert the result of `resources/read`, or raise `ProtocolError` if it is none."""
     result, ttl = payload(ReadResourceResult, "resources/read", wire), wire.get("ttlMs")
     return ReadResult(
         result.contents,
@@ -254,11 +246,7 @@ def is_not_found(error: McpError, uri: str) -> bool:
 
 
 def payload(kind: type[T], method: str, wire: Json) -> T:
-    """Convert a part of a result to its class.
-
-    Raises:
-        ProtocolError: It does not fit.
-    """
+    """Convert a part of a result to its class, or raise `ProtocolError`."""
     try:
         return from_wire(wire, kind)
     except ValueError as error:

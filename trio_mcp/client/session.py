@@ -128,11 +128,7 @@ class ClientSession:
 
     @property
     def negotiated(self) -> Negotiated:
-        """The outcome of the handshake.
-
-        Raises:
-            NotConnected: The handshake is not done.
-        """
+        """The outcome of the handshake; `NotConnected` before that is done."""
         if self._negotiated is None:
             raise NotConnected("the client is not connected yet")
         return self._negotiated

@@ -198,12 +198,7 @@ class ToolTable:
     def update(
         self, found: dict[str, RemoteTool], refused: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """Take tools in place of those before. Those that are still there keep their settings.
-
-        Args:
-            found: The tools by their local names.
-            refused: By the server's names, those that cannot be called, and why.
-        """
+        """Take tools in place of those before. Those that are still there keep their settings."""
         for name, why in islice(refused.items(), _TOLD):
             logger.warning("Tool %.200s is left out: %.200s", name, why)
         if len(refused) > _TOLD:

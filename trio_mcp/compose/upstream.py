@@ -384,11 +384,7 @@ def _owner_of(context: Context, relay: Relay) -> Hashable:
 
 
 async def _answers(asked: Json, context: Context) -> Params:
-    """Ask a caller several questions, side by side.
-
-    Raises:
-        McpError: The caller cannot be asked, or refuses.
-    """
+    """Ask a caller several questions, side by side, or raise `McpError` if that cannot be."""
     answers: Params = {}
 
     async def ask(key: str, question: Any) -> None:

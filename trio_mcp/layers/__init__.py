@@ -11,7 +11,7 @@ that an entry or a server does not need is absent: it costs nothing.
 | `binding` | by the request | checks and converts arguments that are large, in a thread |
 | `log_bridge` | when a log handler is made | forwards the standard library's log to the caller |
 | `extending` | when serving begins | what extensions run around calls |
-| `requesting` | when serving begins | the request of an extension (`server/extended.py`) |
+| `requesting` | when serving begins | the request of an extension (`server/extensioncall.py`) |
 | `forwarding` | at a mount | results that are passed on as they came |
 | `mounting` | at a mount | names of resources in results, as they are in the registry |
 | `converting` | always | what the function returned becomes the members of a result |

@@ -171,11 +171,7 @@ class InboundRequest:
         self.size = size
 
     def move_deadline(self, deadline: float) -> None:
-        """Give the work more time, or less.
-
-        Args:
-            deadline: When it has to be done, by Trio's clock.
-        """
+        """Give the work more time, or less."""
         if self.scope is not None:
             self.scope.deadline = deadline
             if self.on_change is not None:

@@ -46,11 +46,7 @@ class OutgoingRequest:
 
     @property
     def line(self) -> bytes:
-        """The line that sends it.
-
-        Raises:
-            TypeError: The parameters are not JSON.
-        """
+        """The line that sends it; `TypeError` if the parameters are not JSON."""
         message: dict[str, Json] = {"jsonrpc": "2.0", "id": self.id, "method": self.method}
         if self.params is not None:
             message["params"] = self.params
@@ -83,11 +79,7 @@ class OutgoingRequest:
 
 
 def notification_line(method: str, params: dict[str, Json] | None = None) -> bytes:
-    """Write a notification as a line.
-
-    Raises:
-        TypeError: The parameters are not JSON.
-    """
+    """Write a notification as a line; `TypeError` if the parameters are not JSON."""
     message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
     if params is not None:
         message["params"] = params
@@ -122,11 +114,7 @@ class Outbound:
         return f"{self._prefix}{next(self._ids)}" if self._prefix else next(self._ids)
 
     def open(self, request: OutgoingRequest, now: float) -> None:
-        """Wait for the response to a request.
-
-        Raises:
-            ConnectionEnded: There will be none.
-        """
+        """Wait for the response to a request; `ConnectionEnded` if there will be none."""
         if self.ended is not None:
             raise ConnectionEnded(self.ended)
         self._open[request.id] = request

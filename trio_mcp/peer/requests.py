@@ -40,11 +40,7 @@ class OpenRequests(Outbound):
         self._wakes = inf  # when it looks at the deadlines
 
     def add(self, request: OutgoingRequest) -> None:
-        """Wait for the response to a request.
-
-        Raises:
-            ConnectionEnded: There will be none.
-        """
+        """Wait for the response to a request; `ConnectionEnded` if there will be none."""
         limit = request.limit
         limit.on_change = self._look_again
         # The time takes as long as the rest, and only a pause has to know it.

@@ -154,10 +154,6 @@ class Runner:
     async def drain(self, inbound: Inbound, grace: float) -> list[str]:
         """Let the requests of a peer end within some grace, then cancel and answer the rest.
 
-        Args:
-            inbound: The requests of the peer, which takes no more.
-            grace: Seconds.
-
         Returns:
             The labels of the calls that go on all the same.
 

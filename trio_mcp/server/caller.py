@@ -108,11 +108,7 @@ def caller_of(meta: dict[str, Json]) -> Caller:
 
 
 def log_level(level: Json) -> str:
-    """Check the name of a log level.
-
-    Raises:
-        McpError: It is not one (`-32602`).
-    """
+    """Check the name of a log level, or raise `McpError` (`-32602`)."""
     if level.__class__ is str and level in LOGGING_LEVELS:
         name: str = level
         return name

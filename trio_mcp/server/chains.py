@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 class Chains:
-    """The chains of one server, each made when the first call needs it.
-
-    Args:
-        server: What is served.
-    """
+    """The chains of one server, each made when the first call needs it."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -76,14 +72,14 @@ class Chains:
         around = server.wrapping.get(method)
         if around:
             from trio_mcp.layers.extending import extending
-            from trio_mcp.server.extended import request_of
+            from trio_mcp.server.extensioncall import request_of
 
             found.append(
                 ("extending", extending(around, self._concerns, request_of, invalid_result))
             )
         extensions = self._catalogue.extensions
         if extensions is not None and method in extensions.methods:
-            from trio_mcp.server.extended import requesting_layer
+            from trio_mcp.server.extensioncall import requesting_layer
 
             found.append(("requesting", requesting_layer(extensions.methods[method].extension)))
         return found

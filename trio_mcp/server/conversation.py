@@ -262,10 +262,6 @@ def _is_finite(number: float) -> bool:
 
 
 def log_line(level: LoggingLevel, data: Json, source: str | None) -> bytes:
-    """Write a log message as a line.
-
-    Raises:
-        TypeError: The data is not JSON.
-    """
+    """Write a log message as a line; `TypeError` if the data is not JSON."""
     params = LogParams(level, data, logger=source)
     return notification_line("notifications/message", to_wire(params))

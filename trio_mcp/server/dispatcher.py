@@ -34,12 +34,7 @@ Handlers = Mapping[Revision, Methods]
 
 
 class Dispatcher:
-    """Answers one client from a registry (a `Handler` of its connection).
-
-    Args:
-        server: What is served.
-        session: What is known of the client.
-    """
+    """Answers one client from a registry (a `Handler` of its connection)."""
 
     def __init__(self, server: Server, session: Session) -> None:
         self.server = server
@@ -130,7 +125,7 @@ def _handlers_of(server: Server) -> Handlers:
     """Find out who answers what, once lifespans are open: they may set what traces go to."""
     handlers: Handlers = HANDLERS
     if server.catalogue.extensions is not None:
-        from trio_mcp.server.extended import extended_handlers  # few have extensions
+        from trio_mcp.server.extensioncall import extended_handlers  # few have extensions
 
         handlers = extended_handlers(server)
     if server.middleware:

@@ -1,16 +1,13 @@
-"""Extensions: their methods, what they run around calls and get of them, and what they tell of."""
+"""What extensions get of requests and notifications, and what they tell clients of."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import trio
 from attrs import frozen
 
-from trio_mcp.layers.call import Call, Handler, Layer
-from trio_mcp.layers.call_log import NOT_DECLARED, note_refusal
-from trio_mcp.layers.extending import AroundCalls
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.peer.outbound import notification_line
@@ -18,8 +15,6 @@ from trio_mcp.registry.changes import Listener, Render, Topic
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.extension import Accept, ExtensionRequest
 from trio_mcp.registry.extensions import Added
-from trio_mcp.server.handlercall import HandlerCall
-from trio_mcp.server.methods import HANDLERS, MethodHandler
 from trio_mcp.server.request import (
     RequestContext,
     check_subscriptions,
@@ -27,11 +22,9 @@ from trio_mcp.server.request import (
     size_of,
     texts_of,
 )
-from trio_mcp.server.server import Server
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.extensions import declared_settings, missing
 from trio_mcp.wire.jsonrpc import Json, json_type
-from trio_mcp.wire.revisions import ALL, Revision
 
 logger = logger_of("trio_mcp")
 
@@ -246,56 +239,3 @@ async def topic_line(listener: Listener, topic: Topic, params: dict[str, Any]) -
     except Exception:  # an extension's mistake must not end the stream for others
         logger.exception("The notification of %s cannot be sent", topic.key)
         return None
-
-
-def extended_handlers(server: Server) -> dict[Revision, dict[str, MethodHandler]]:
-    """Make the tables of methods, with those that extensions add to them."""
-    extensions = server.catalogue.extensions
-    assert extensions is not None
-    return {
-        revision: {
-            **HANDLERS[revision],
-            **{
-                name: begin_method
-                for name in extensions.methods
-                if extensions.has_method(name, revision)
-            },
-        }
-        for revision in ALL
-    }
-
-
-def begin_method(context: RequestContext) -> HandlerCall:
-    """Make the call of an extension's method.
-
-    Raises:
-        McpError: The client has to have declared the extension, and has not (`-32021`).
-    """
-    extensions, capabilities = context.server.catalogue.extensions, context.caller.capabilities
-    assert extensions is not None
-    method = extensions.methods[context.method]
-    identifier = method.extension.identifier
-    if not method.open_to_all and declared_settings(capabilities, identifier) is None:
-        note_refusal(method.kind, method.name, NOT_DECLARED, context)
-        raise missing(capabilities, identifier)
-    return HandlerCall(context, method, {})
-
-
-def requesting_layer(extension: Any) -> Layer:
-    """Make the layer that gives a method of an extension its request."""
-
-    def layer(inner: Handler) -> Handler:
-        def run(call: Call) -> Awaitable[Any]:
-            call.arguments = {"request": request_of(extension, call)}
-            return inner(call)
-
-        return run
-
-    return layer
-
-
-def request_of(extension: AroundCalls, call: Call) -> ExtensionRequest:
-    """Make what an extension gets of a call."""
-    exchange, identifier = call.exchange, extension.identifier
-    context, option = call.make_context(), call.entry.extensions.get(identifier)
-    return request_for(identifier, exchange.context, context, option, exchange.conversation.answers)

@@ -274,11 +274,7 @@ def _check_seen(context: RequestContext, kind: RefType, target: str) -> None:
 
 
 def _chosen(context: Json) -> dict[str, str]:
-    """The arguments that a client has chosen already.
-
-    Raises:
-        McpError: They are more than anything has (`-32602`).
-    """
+    """The arguments that a client has chosen already; `McpError` (`-32602`) for too many."""
     arguments = context.get("arguments", {}) if isinstance(context, dict) else {}
     if not isinstance(arguments, dict):
         return {}

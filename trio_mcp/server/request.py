@@ -116,11 +116,7 @@ class RequestContext:
 
 
 def params_of(context: RequestContext, kind: type[T]) -> T:
-    """Read the parameters of a request.
-
-    Raises:
-        McpError: They do not fit (`-32602`).
-    """
+    """Read the parameters of a request, or raise `McpError` (`-32602`)."""
     try:
         return from_wire(context.params, kind)
     except Misfit as error:
@@ -134,11 +130,7 @@ def misfit(error: Misfit) -> McpError:
 
 
 def texts_of(name: str, value: Json, limit: int, noun: str = "items") -> list[str]:
-    """Read a list of texts from parameters; each is there once.
-
-    Raises:
-        McpError: It is none, or too long (`-32602`).
-    """
+    """Read a list of texts from parameters, each once, or raise `McpError` (`-32602`)."""
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise invalid(f'"{name}" must be an array of strings')
     if len(value) > limit:

@@ -44,11 +44,7 @@ _LONGEST_LABEL: Final = 100
 
 
 def through_middleware(handlers: Mapping[Revision, Methods]) -> dict[Revision, Methods]:
-    """Make tables in which every method leads through middleware, unknown ones as well.
-
-    Args:
-        handlers: Who answers what without it.
-    """
+    """Make tables in which every method leads through middleware, unknown ones as well."""
 
     def begin(context: RequestContext) -> dict[str, Json] | InboundRequest:
         handler = handlers[context.revision].get(context.method)
@@ -71,12 +67,7 @@ class _EveryMethod:
 
 
 class RequestCall(InboundRequest):
-    """A request in its middleware.
-
-    Args:
-        begin: Answers it, or makes the call that does.
-        context: The request.
-    """
+    """A request in its middleware."""
 
     may_notify = True
     timeout: float = 0.0  # in place of the property

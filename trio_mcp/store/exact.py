@@ -21,9 +21,5 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(kept: bytes) -> Any:
-    """Read what `dumps` wrote.
-
-    Raises:
-        ValueError: It is damaged.
-    """
+    """Read what `dumps` wrote; `ValueError` if it is damaged."""
     return json.loads(kept) if kept.startswith(_SLOW) else orjson.loads(kept)

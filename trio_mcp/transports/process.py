@@ -340,12 +340,7 @@ def _forward(text: str) -> None:
 async def ending_of(
     process: StdioTransport, pipe_closed: type[PipeClosed]
 ) -> Callable[[], ClientError]:
-    """Find out whether a process whose pipe is closed has exited, and make the errors that say so.
-
-    Args:
-        process: The process.
-        pipe_closed: What has happened if it has not exited.
-    """
+    """Return what makes the errors for a closed pipe, knowing whether its process has exited."""
     with trio.move_on_after(_EXIT_TIMEOUT):
         await process.exited.wait()
     if process.returncode is None:

@@ -98,11 +98,7 @@ class Serving:
         self.nursery.start_soon(run)
 
     async def wait(self) -> None:
-        """Wait until the task that was started ends, or `leave` is called.
-
-        Raises:
-            Exception: What the task raised.
-        """
+        """Wait until the task that was started ends, or `leave` is called; raises what it did."""
         await self._left.wait()
         if self._failures:
             raise self._failures[0]

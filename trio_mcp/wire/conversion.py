@@ -60,11 +60,7 @@ def to_wire(payload: Any, revision: Revision = NEWEST) -> dict[str, Json]:
 
 
 def from_wire(wire: Json, payload_type: type[T]) -> T:
-    """Turn a JSON object into a payload.
-
-    Raises:
-        Misfit: The object does not fit the payload. It tells the first misfit.
-    """
+    """Turn a JSON object into a payload, or raise the first `Misfit`."""
     try:
         return _converter(NEWEST).structure(wire, payload_type)
     except Exception as error:

@@ -101,11 +101,7 @@ class Session:
 
 
 def session_id(value: str | None) -> str | None:
-    """Check a session's id.
-
-    Raises:
-        ProtocolError: It has characters that it must not have.
-    """
+    """Check a session's id, or raise `ProtocolError` for characters that it must not have."""
     if value is not None and not _SESSION_ID.fullmatch(value):
         raise ProtocolError("the server gave the session an id that is not visible ASCII")
     return value

@@ -55,11 +55,7 @@ class KnownTools:
         return target_of(method, self._methods)
 
     def headers(self, name: Json, arguments: Json) -> dict[str, str]:
-        """Return the headers that mirror the arguments of a call.
-
-        Raises:
-            InvalidArguments: An argument cannot be mirrored.
-        """
+        """Return the headers that mirror the arguments of a call, or raise `InvalidArguments`."""
         mirrored = self._mirrored.get(name) if isinstance(name, str) else None
         if mirrored is None:
             return {}

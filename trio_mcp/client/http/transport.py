@@ -397,11 +397,7 @@ class HttpTransport:
         session.version = version if isinstance(version, str) and version in LEGACY else None
 
     async def _renewed(self, old: Session) -> Session:
-        """Replace a session that the server has ended.
-
-        Raises:
-            SessionExpired: That cannot be done.
-        """
+        """Replace a session that the server has ended, or raise `SessionExpired`."""
         async with self._renewing:
             if self._session is not None and self._session is not old:
                 return self._session  # another request was quicker

@@ -105,11 +105,7 @@ _SHORT: Final = 200
 
 
 def check_headers(http: HttpRequest, request: Request, catalogue: Catalogue) -> None:
-    """Compare the headers and the body of a modern request.
-
-    Raises:
-        McpError: They differ, or a header is missing or unreadable (`-32020`).
-    """
+    """Compare headers and body of a modern request, or raise `McpError` (`-32020`)."""
     headers, params, method = http.headers, request.params, request.method
     version = params["_meta"].get(META_VERSION)
     if isinstance(version, str):  # else the dispatcher says that it is missing, or odd

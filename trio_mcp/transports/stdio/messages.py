@@ -36,11 +36,7 @@ _DROPPED: Final = "trio-mcp: %d messages were dropped here, because nothing read
 
 
 class Backlog:
-    """What was said and not written yet. It may be added to in any thread.
-
-    Args:
-        writer: Writes it.
-    """
+    """What was said and not written yet. It may be added to in any thread."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer

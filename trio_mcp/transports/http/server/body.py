@@ -136,11 +136,7 @@ Body = FixedBody | ChunkedBody
 
 
 def body_of(length: int, max_bytes: int) -> Body:
-    """Return the body that a head announces, of a length in bytes or `CHUNKED`.
-
-    Raises:
-        Refused: It is too large.
-    """
+    """Return the body that a head announces, of a length in bytes or `CHUNKED`, or refuse it."""
     if length == CHUNKED:
         return ChunkedBody(max_bytes)
     _check_size(length, max_bytes)

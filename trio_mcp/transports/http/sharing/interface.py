@@ -1,7 +1,8 @@
 """What HTTP needs of whatever instances share: one interface, chosen once when serving begins.
 
 As they stand here, the classes share nothing, at no cost, for a server without others; `shared.py`
-derives those of instances with a common store. What uses them does not know which it has.
+derives those of instances with a common store. What uses them does not know which it has. Their
+async methods raise `StoreError` where the store cannot be used.
 """
 
 from __future__ import annotations
@@ -100,18 +101,10 @@ class SessionSharing:
         """Keep the replica like the others, until the nursery is cancelled."""
 
     async def begin(self) -> None:
-        """Let other instances know of a new session, once its handshake is done.
-
-        Raises:
-            StoreError: The store cannot be used.
-        """
+        """Let other instances know of a new session, once its handshake is done."""
 
     async def end(self) -> None:
-        """End the session at the other instances.
-
-        Raises:
-            StoreError: The store cannot be used.
-        """
+        """End the session at the other instances."""
 
     def note_use(self) -> None:
         """Have the session last, because it is used."""
@@ -121,25 +114,14 @@ class SessionSharing:
 
         Returns:
             Whether it was such a message.
-
-        Raises:
-            StoreError: It cannot be passed on.
         """
         return False
 
     async def settle(self) -> None:
-        """Let the other replicas know of the log level and of the subscriptions.
-
-        Raises:
-            StoreError: The store cannot be used.
-        """
+        """Let the other replicas know of the log level and of the subscriptions."""
 
     def resume(self, stream: str, after: int) -> tuple[EventStream, int]:
-        """Find a stream that is not here, and the number of the event to go on after.
-
-        Raises:
-            Refusal: There is none of that name (400).
-        """
+        """Find a stream that is not here (else 400), and the number of the event to go on after."""
         raise no_stream()
 
     def record(self, stream: str, request: Id | None) -> StreamRecord:
@@ -171,19 +153,11 @@ class Sharing:
 
     @asynccontextmanager
     async def opening(self) -> AsyncIterator[None]:
-        """Share with the lifespans that are opened in the block.
-
-        Raises:
-            StoreError: The others cannot be asked.
-        """
+        """Share with the lifespans that are opened in the block."""
         yield
 
     async def start(self, nursery: trio.Nursery) -> None:
-        """Join the other instances, until the nursery is cancelled.
-
-        Raises:
-            StoreError: They cannot be joined.
-        """
+        """Join the other instances, until the nursery is cancelled."""
 
     def buckets(
         self, name: str, rate: float, burst: int, max_clients: int
@@ -204,7 +178,6 @@ class Sharing:
 
         Raises:
             Refusal: There is no such session of that principal (404).
-            StoreError: The others cannot be asked.
         """
         raise no_session()
 

@@ -19,7 +19,7 @@ from typing import Any, Final, TypedDict
 import orjson
 import trio
 
-from trio_mcp.peer.lines import IO_ERRORS, lines_of
+from trio_mcp.peer.lines import IO_ERRORS, StreamLines
 
 ENVIRONMENT: Final = "TRIO_MCP_WORKER"
 """Names the descriptor of a worker's end, in its environment."""
@@ -53,8 +53,12 @@ class Channel:
 
     async def messages(self) -> AsyncIterator[dict[str, Any]]:
         """Iterate over what the other end tells, until it is closed."""
-        async for line in lines_of(self._stream, sys.maxsize):
-            yield orjson.loads(line)
+        lines = StreamLines(self._stream, sys.maxsize)
+        with suppress(*IO_ERRORS):
+            while frames := await lines.receive():
+                for line in frames:
+                    if isinstance(line, bytes):
+                        yield orjson.loads(line)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
