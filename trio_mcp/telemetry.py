@@ -186,8 +186,8 @@ class Telemetry:
 
         self.side = side
         self._kind = trace.SpanKind.SERVER if side == "server" else trace.SpanKind.CLIENT
-        self._tracer = trace.get_tracer("trio_mcp", __version__)
-        self._meter = metrics.get_meter("trio_mcp", __version__)
+        self._tracer = trace.get_tracer_provider().get_tracer("trio_mcp", __version__)
+        self._meter = metrics.get_meter_provider().get_meter("trio_mcp", __version__)
         self._requests = self._histogram("operation", "How long requests take.")
         self._sessions = self._histogram("session", "How long sessions last.")
 

@@ -27,6 +27,7 @@ GROUND = (
     ["loggers"],
     ["threads"],
     ["telemetry"],
+    ["counters"],
 )
 """Modules that any room may import."""
 PURE = ("wire", "schema", "peer/inbound.py", "peer/outbound.py")

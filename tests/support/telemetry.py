@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from attrs import define, field
 from opentelemetry import metrics, trace
-from opentelemetry.metrics import _internal as of_metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
@@ -52,10 +51,8 @@ def collecting(monkeypatch: pytest.MonkeyPatch, *processors: SpanProcessor) -> T
     for processor in processors or [SimpleSpanProcessor(found.exporter)]:
         tracing.add_span_processor(processor)
     metering = MeterProvider([found.reader])
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER", tracing)
-    monkeypatch.setattr(of_metrics, "_METER_PROVIDER", metering)
-    assert trace.get_tracer_provider() is tracing
-    assert metrics.get_meter_provider() is metering
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: tracing)
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: metering)
     return found
 
 

@@ -186,13 +186,15 @@ class Slots:
         shared: Slots of which each call needs one as well, such as those of a whole app.
     """
 
-    __slots__ = ("__weakref__", "_common", "_queue", "_shared", "free")
+    __slots__ = ("__weakref__", "_common", "_queue", "_shared", "free", "waiting")
 
     def __init__(self, count: int, shared: Slots | None = None) -> None:
         self.free = count
         self._shared = shared
         self._common: Slots = self if shared is None else shared._common
         self._queue: OrderedDict[InboundRequest, None] = OrderedDict()
+        self.waiting = 0
+        """How many queue here, and for slots that share these."""
 
     def take(self, request: InboundRequest) -> bool:
         """Take a slot here, and one of those that are shared; or queue for the one that is missing.
@@ -204,6 +206,7 @@ class Slots:
         while slots is not None:
             if not slots.free:
                 slots._queue[request] = None
+                self._common.waiting += 1
                 request.waiting_in = slots
                 return False
             slots.free -= 1
@@ -216,7 +219,7 @@ class Slots:
         slots: Slots | None = self
         missing, request.waiting_in = request.waiting_in, None
         if missing is not None:
-            del missing._queue[request]
+            self._leave(missing, request)
         elif not request.has_slots:
             return
         elif request.lent:
@@ -243,7 +246,7 @@ class Slots:
             return False
         request.lent = True
         if waits:
-            del common._queue[request]
+            self._leave(common, request)
             request.waiting_in = None
         else:
             common.free += 1
@@ -257,9 +260,14 @@ class Slots:
         request.lent = False
         return not self._common.take(request)
 
+    def _leave(self, queue: Slots, request: InboundRequest) -> None:
+        del queue._queue[request]
+        self._common.waiting -= 1
+
     def _move_up(self) -> None:
         if self.free and self._queue:
-            request, _ = self._queue.popitem(last=False)
+            request = next(iter(self._queue))
+            self._leave(self, request)
             request.waiting_in = None
             self.take(request)  # it may have to queue for what is shared now
             request.inbound.leave_queue(request)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import trio
 
+from trio_mcp.counters import Counters
 from trio_mcp.loggers import logger_of
 from trio_mcp.wire.errors import LifespanError
 from trio_mcp.wire.limits import Limits
@@ -37,6 +38,8 @@ class Opened:
         """By identifier, what serves each extension (an `ExtensionServing`)."""
         self.provider_tokens: Final[dict[str, Callable[[str], Awaitable[str]]]] = {}
         """By issuer, what returns the provider's token of a login, where callers have logins."""
+        self.counters: Final = Counters()
+        """What is counted meanwhile, for `/metrics`."""
         self.complete: Final = trio.Event()
         """Set when all extensions are there."""
 

@@ -88,6 +88,15 @@ class ExtensionServing:
         await self._opened.complete.wait()
         return await answer_in_background(self._server, request, channel, timeout)
 
+    def count(self, name: str, **labels: str) -> None:
+        """Count something for `/metrics`, where it is `mcp_NAME_total`.
+
+        Args:
+            name: What, in lower case, such as `tasks`.
+            labels: Of which kind. There must be few values of each.
+        """
+        self._opened.counters.add(name, **labels)
+
     def changed(self, key: str, value: str | None = None) -> None:
         """Tell clients that asked for it that something has changed. May be called in any thread.
 

@@ -90,6 +90,7 @@ class ServeOptions(TypedDict, total=False):
     card: ServerCard | None
     explorer: bool
     store: Any
+    prometheus: Any
     workers: int | None
     own_process: bool
 

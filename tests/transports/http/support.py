@@ -372,6 +372,7 @@ async def hosting(
     card: ServerCard | None = None,
     explorer: bool = False,
     store: StoreLike | None = None,
+    prometheus: Any = None,
 ) -> AsyncIterator[Host]:
     """Serve a registry in memory. In the end nothing may be left that runs."""
     app = http_app(
@@ -384,6 +385,7 @@ async def hosting(
         card=card,
         explorer=explorer,
         store=store,
+        prometheus=prometheus,
     )
     mocked = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
     failure: BaseException | None = None

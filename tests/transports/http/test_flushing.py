@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from logging.handlers import MemoryHandler
 from types import SimpleNamespace
 from typing import Any
@@ -54,6 +54,12 @@ async def test_the_log_is_flushed_and_ends_with_the_last_counts(buffered: Kept) 
     assert samples == {"mcp_http_requests_total": {"": 2}}
 
 
+def provider_with(force_flush: Callable[[int], object]) -> Any:
+    """A provider of traces, of which this is all that matters."""
+    tracers = opentelemetry.trace.NoOpTracerProvider()
+    return SimpleNamespace(force_flush=force_flush, get_tracer=tracers.get_tracer)
+
+
 async def serve_and_stop(**limits: float) -> None:
     registry = registry_of(echo)
     with trio.fail_after(TIME_LIMIT):
@@ -68,7 +74,7 @@ async def serve_and_stop(**limits: float) -> None:
 
 async def test_a_process_of_its_own_has_telemetry_exported(monkeypatch: pytest.MonkeyPatch) -> None:
     times: list[int] = []
-    provider = SimpleNamespace(force_flush=times.append)
+    provider = provider_with(times.append)
     monkeypatch.setattr(opentelemetry.trace, "get_tracer_provider", lambda: provider)
     await serve_and_stop(flush_timeout=1.5)
     assert times == [1500]
@@ -78,7 +84,7 @@ async def test_an_exporter_that_hangs_does_not_keep_the_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     over = threading.Event()
-    provider = SimpleNamespace(force_flush=lambda _: over.wait())
+    provider = provider_with(lambda _: over.wait())
     monkeypatch.setattr(opentelemetry.trace, "get_tracer_provider", lambda: provider)
     await serve_and_stop(flush_timeout=0.01)
     over.set()

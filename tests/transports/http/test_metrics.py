@@ -111,6 +111,7 @@ def test_prometheus_own_parser_reads_what_is_written() -> None:
         "mcp_errors": "counter",
         "mcp_request_duration_seconds": "histogram",
         "mcp_requests_in_flight": "gauge",
+        "mcp_requests_waiting": "gauge",
         "mcp_sessions": "gauge",
     }
 

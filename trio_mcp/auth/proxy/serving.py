@@ -13,6 +13,7 @@ import base64
 import binascii
 import secrets
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
@@ -127,6 +128,8 @@ class ProxyServer:
         keys_seal = Seal(how.secrets, "signing keys", clock)
         self._keys = SigningKeys(store, f"{partition}:keys", keys_seal, how.token_ttl, clock)
         self._keeper = ProviderTokenKeeper(self._grants, upstream, nursery, clock)
+        self.counts = Counter[str]()
+        """How many logins got how far."""
         is_secure = how.issuer.startswith("https:")
         self._cookie = "__Host-trio-mcp" if is_secure else "trio-mcp"
         self._cookie_flags = "; Path=/; HttpOnly; SameSite=Lax" + ("; Secure" if is_secure else "")
@@ -376,6 +379,7 @@ class ProxyServer:
             endpoints = await self._upstream.endpoints()
         except AuthorizationError as error:
             raise self._provider_failed(error) from None
+        self.counts["begun"] += 1
         parameters = self._upstream.authorization_parameters(
             self._logins.seal(asdict(login)), digest_of(login.verifier), login.nonce
         )
@@ -398,6 +402,7 @@ class ProxyServer:
         if scopes is None:
             return self._denied(login, f"Your account may not use {_ascii(self._title)}.")
         code = await self._grants.begin(self._new_grant(login, scopes, identity, tokens))
+        self.counts["completed"] += 1
         return self._answer(login.redirect, login.state, {"code": code})
 
     async def _let_in(self, identity: Identity, asked: list[str]) -> list[str] | None:
@@ -413,6 +418,7 @@ class ProxyServer:
             raise PageError(500, "Something went wrong", _UNAVAILABLE) from None
 
     def _denied(self, login: _Login, why: str) -> WebResponse:
+        self.counts["refused"] += 1
         logger.info("A login is refused: %s", why)
         answer = {"error": "access_denied", "error_description": why}
         return self._answer(login.redirect, login.state, answer)
@@ -437,6 +443,7 @@ class ProxyServer:
         )
 
     def _provider_failed(self, error: AuthorizationError) -> PageError:
+        self.counts["failed"] += 1
         logger.warning("A login at %s has failed: %s", self._how.provider.title, error)
         return PageError(
             502,
@@ -727,4 +734,4 @@ async def serving_logins(
         clients = Clients(seal, fetcher, how.issuer, how.redirect_hosts, nursery)
         server = ProxyServer(how, store, title, scopes, upstream, clients, nursery)
         tokens = {how.issuer: server.provider_token}
-        yield OpenedAuth(server.pages(), server.verify, tokens)
+        yield OpenedAuth(server.pages(), server.verify, tokens, server.counts)

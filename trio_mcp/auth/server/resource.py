@@ -137,6 +137,8 @@ class OpenedAuth:
     """`None` where the options say how."""
     provider_tokens: Mapping[str, Callable[[str], Awaitable[str]]] = field(factory=dict)
     """By issuer, what returns the provider's token of a login."""
+    logins: Mapping[str, int] = field(factory=dict)
+    """How many logins got how far; it goes on counting."""
 
 
 @public_in("trio_mcp.auth")

@@ -110,10 +110,25 @@ class Claim:
 
 
 class KeptTasks:
-    """The tasks of one server in a store, by its name."""
+    """The tasks of one server in a store, by its name.
 
-    def __init__(self, store: Store, server: str, bounds: Bounds = _ENDLESS) -> None:
+    Args:
+        store: The store.
+        server: The name.
+        bounds: What they may take up.
+        on_status: Called with each status that a task gets here, and `created`.
+
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        server: str,
+        bounds: Bounds = _ENDLESS,
+        on_status: Callable[[str], object] = lambda status: None,
+    ) -> None:
         self.store: Final = store
+        self._on_status = on_status
         self._bounds = bounds
         self._partition: Final = f"tasks-{key_part(server)[:16]}"
         self.queue: Final = f"{self._partition}:queue"
@@ -159,6 +174,7 @@ class KeptTasks:
             version, *_ = await self.store.commit(*changes)
         except Conflict as conflict:
             raise self._no_room(conflict, claim) from None
+        self._on_status("created")
         return None if lease is None else evolve(claim, version=version)
 
     def _counted(self, claim: Claim, amount: int) -> list[Add]:
@@ -241,6 +257,8 @@ class KeptTasks:
                 if conflict.change.key != key:
                     raise
             else:
+                if new.status != old.status:
+                    self._on_status(new.status)
                 return new
 
     async def begin_again(self, claim: Claim, lease: float) -> Claim:

@@ -186,7 +186,12 @@ class Tasks(ServerExtension):
             # Not the nursery of `serving`: what runs there would outlive the store.
             async with background_nursery() as nursery:
                 bounds = Bounds(self._max_queued, self._max_kept_bytes, self._owner_share)
-                kept = KeptTasks(store, serving.registry.name, bounds)
+                kept = KeptTasks(
+                    store,
+                    serving.registry.name,
+                    bounds,
+                    lambda status: serving.count("tasks", status=status),
+                )
                 host = Host(
                     kept,
                     serving,

@@ -33,7 +33,7 @@ from trio_mcp.transports.http.guard import Guard
 from trio_mcp.transports.http.health import PATHS as HEALTH_PATHS
 from trio_mcp.transports.http.health import Health
 from trio_mcp.transports.http.legacy_sse import SseEndpoint
-from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics, text_of
+from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics, summable, text_of
 from trio_mcp.transports.http.policy import HttpPolicy, policy_with
 from trio_mcp.transports.http.request import Disconnected, HttpRequest, Methods, Refusal
 from trio_mcp.transports.http.server.asgi import CANCELS, Receive, Scope, Send
@@ -47,6 +47,8 @@ from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import LIST_TOOLS
 
 if TYPE_CHECKING:  # few servers have one
+    from prometheus_client import CollectorRegistry
+
     from trio_mcp.auth.proxy.web import Page as WebPage
     from trio_mcp.auth.server.resource import OpenedAuth, ResourceServer
     from trio_mcp.store.protocol import StoreLike
@@ -84,8 +86,8 @@ class HttpApp:
     _card: ServerCard | None
     explorer: ExplorerPage | None
     _store: StoreLike | None = field(repr=False)
+    _prometheus: CollectorRegistry | None = field(default=None, repr=False)
     workers: Worker | None = field(default=None, init=False)
-    metrics: Metrics = field(factory=Metrics, init=False)
     _server: Server | None = field(default=None, init=False)
     _mcp: McpEndpoint | None = field(default=None, init=False)
     _sse: SseEndpoint | None = field(default=None, init=False)
@@ -104,6 +106,8 @@ class HttpApp:
         self._catalogue = catalogue_of(self.registry)
         self._guard = Guard(self._policy, self._path)
         self._shares = Shares(self._policy)
+        self.metrics = Metrics(self._prometheus)
+        self.metrics.count_waiting = lambda: self._shares.waiting
         self._runner = Runner(self._limits.cancel_timeout)
         self._health = Health(
             self._catalogue,
@@ -142,6 +146,10 @@ class HttpApp:
             raise RuntimeError("this app is running already")
         # The store is opened first, so that it is there as long as anything that runs here.
         async with self._opened_sharing() as sharing, AsyncExitStack() as stack:
+            if self._prometheus is not None:
+                from trio_mcp.transports.http.prometheus import registered
+
+                stack.enter_context(registered(self.metrics, self._prometheus))
             async with sharing.opening():
                 # Before tasks go on that were begun by people who have logged in.
                 auth = await stack.enter_async_context(self._opened_auth(sharing))
@@ -164,6 +172,9 @@ class HttpApp:
                 )
                 self._endpoints[path] = self._sse.methods
             metrics.count_sessions = sessions.__len__
+            metrics.counters = here.opened.counters
+            if auth is not None:
+                metrics.logins = auth.logins
             has_scopes = self._catalogue.scopes or self._catalogue.has_scopes
             if has_scopes and not policy.asks_for_tokens:
                 logger.warning("%s needs scopes, but clients need no token", self.registry.name)
@@ -209,11 +220,13 @@ class HttpApp:
         if self._store is None:
             yield Sharing()
             return
+        from trio_mcp.store.metered import MeteredStore
         from trio_mcp.store.opening import opened
         from trio_mcp.transports.http.sharing.shared import StoreSharing
 
         async with opened(self._store) as store:
-            yield StoreSharing(store, self.registry, self._sessions)
+            metered = MeteredStore(store, self.metrics.measure_store)
+            yield StoreSharing(metered, self.registry, self._sessions)
 
     def stop(self) -> None:
         """End what would go on for ever: subscriptions, and the streams of sessions."""
@@ -287,12 +300,15 @@ class HttpApp:
                 await self._refuse(http, refused)
         except Disconnected:
             pass  # nothing can be sent any more
+        page = http.path if http.path in self._known or http.path in self._logins else "(other)"
+        if http.status:
+            self.metrics.responded(page, http.status)
         if logger.isEnabledFor(logging.INFO):
             duration = self._runner.now() - started
             logger.info(
                 "%s %s: %d in %.1f ms",
                 http.method,
-                http.path if http.path in self._known else "(other)",
+                page,
                 http.status,
                 duration * 1000,
                 extra={
@@ -309,6 +325,7 @@ class HttpApp:
             logger.info("A request is not let in: %s", refused.message)
         if refused.status in _REFUSED:
             self.metrics.refused("", None, _REFUSED[refused.status])
+        self.metrics.turned_away(refused.status, refused.reason)
         if not http.started:
             await http.respond(refused.status, refused.body, headers=refused.headers)
 
@@ -365,7 +382,7 @@ class HttpApp:
         except StoreError as error:
             logger.warning("%s", error)
             why = "The store of sessions cannot be reached; try again."
-            raise Refusal(503, why, [(b"retry-after", b"1")]) from None
+            raise Refusal(503, why, [(b"retry-after", b"1")], reason="store") from None
         finally:
             self._shares.leave(owner)
 
@@ -381,7 +398,8 @@ class HttpApp:
 
     def report(self) -> Report:
         """Return what this process adds to what is said of all workers."""
-        return {"metrics": self.metrics.snapshot(), "servers": self._catalogue.servers()}
+        metrics = summable(self.metrics.snapshot())
+        return {"metrics": metrics, "servers": self._catalogue.servers()}
 
     async def _tools(self, http: HttpRequest) -> None:
         await self._guard.check(http)
@@ -400,10 +418,11 @@ class HttpApp:
         await page.serve(http, self._policy)
 
     async def _show_metrics(self, http: HttpRequest) -> None:
-        await self._guard.check(http)
+        await self._guard.check_scrape(http)
         self._guard.require(http)
-        report = self.report() if self.workers is None else await self.workers.total()
-        await http.respond(200, text_of(report["metrics"]), CONTENT_TYPE)
+        workers = self.workers
+        found = self.metrics.snapshot() if workers is None else (await workers.total())["metrics"]
+        await http.respond(200, text_of(found), CONTENT_TYPE)
 
 
 def _public_documents(
@@ -436,6 +455,7 @@ def http_app(
     card: ServerCard | None = None,
     explorer: bool = False,
     store: StoreLike | None = None,
+    prometheus: CollectorRegistry | None = None,
 ) -> HttpApp:
     """Make an ASGI app of a registry, for any ASGI server that runs on Trio.
 
@@ -459,11 +479,13 @@ def http_app(
             only from this machine.
         store: What several instances of this app share (see `open_store`), so that any of them
             serves any request of a session. Without it, sessions live in this process.
+        prometheus: A registry of prometheus_client, such as its `REGISTRY`: it has the metrics of
+            this app while it is running, and `/metrics` shows what else it has.
 
     Raises:
         ValueError: A path does not begin with a slash, or is already in use; or the explorer would
             be for other machines, without a token.
-        TypeError: The store is none, or an option is of another type.
+        TypeError: The store or the `prometheus` registry is none, or an option is of another type.
 
     Example:
         >>> app = http_app(Registry("empty"), policy=HttpPolicy(allowed_hosts=["mcp.example.com"]))
@@ -477,6 +499,9 @@ def http_app(
         from trio_mcp.store.opening import check_store
 
         check_store(store)
+    if prometheus is not None and not hasattr(prometheus, "collect"):
+        what = type(prometheus).__name__
+        raise TypeError(f"prometheus must be a CollectorRegistry, such as REGISTRY, not {what}")
     policy, page = policy_with(auth, policy), None
     if policy.auth is not None:
         own = {path, sse_path, *_PAGES, *([EXPLORER_PATH] if explorer else ())}
@@ -491,4 +516,6 @@ def http_app(
         check_protected(policy)
         page = ExplorerPage.load({"endpoint": path.lstrip("/")})
     limits = option("limits", limits, Limits)
-    return HttpApp(registry, path, policy, sessions, limits, sse_path, card, page, store)
+    return HttpApp(
+        registry, path, policy, sessions, limits, sse_path, card, page, store, prometheus
+    )

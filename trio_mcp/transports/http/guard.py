@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
 import trio
+from attrs import evolve
 
 from trio_mcp.auth.authorization import Authorization, with_deadline
 from trio_mcp.auth.challenges import INSUFFICIENT_SCOPE, INVALID_TOKEN, Challenge
@@ -48,6 +49,9 @@ _ANY: Final = "*"
 _AUTHORITY: Final = r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{0,5})?"
 _HOST: Final = re.compile(_AUTHORITY)
 _ORIGIN: Final = re.compile(f"https?://{_AUTHORITY}")
+_SCRAPES: Final = 10.0
+"""How often in a second an address may ask for metrics, where clients have a rate."""
+_MOST_SCRAPES: Final = 100
 _LONGEST: Final = 365 * 86_400.0
 """Seconds: the most that `Retry-After` says, however low the rate is."""
 
@@ -77,6 +81,9 @@ class Guard:
         self._addresses = _Rate("addresses", policy.rate, policy, sharing)
         self._principals = _Rate("principals", policy.rate, policy, sharing)
         self._guesses = _Rate("guesses", policy.guess_rate, policy, sharing)
+        # Of this instance alone: metrics are there when a store is not.
+        often = evolve(policy, burst=_MOST_SCRAPES)
+        self._scrapes = _Rate("scrapes", _SCRAPES, often, Sharing())
         if policy.auth is None:
             yield
             return
@@ -118,6 +125,14 @@ class Guard:
             address.put_back()
             await self._principals.take(request.principal)
 
+    async def check_scrape(self, request: HttpRequest) -> None:
+        """Do the same for what collects metrics, with a rate of its own (429)."""
+        self.check_origin(request)
+        self._note_address(request)
+        if self._policy.rate is not None:
+            await self._scrapes.take(request.client_address)
+        request.authorize(await self._authorize(request))
+
     def check_origin(self, request: HttpRequest, *, by_address: bool = False) -> None:
         """Refuse a request to a wrong host, or from a page that is not trusted (403).
 
@@ -131,13 +146,14 @@ class Guard:
         if origin is None:
             return
         if not self._may_use(origin.lower()):
-            raise Refusal(403, "Pages of that Origin may not use this server.")
+            raise Refusal(403, "Pages of that Origin may not use this server.", reason="origin")
         request.answer_headers += allowing(origin)
 
     def _check_host(self, request: HttpRequest, by_address: bool = False) -> None:
         host = request.headers.get(b"host", b"")
         if not (self._is_ours(host) or (by_address and (not host or _is_address(host)))):
-            raise Refusal(403, "This server is not meant to be reached by that Host name.")
+            why = "This server is not meant to be reached by that Host name."
+            raise Refusal(403, why, reason="host")
 
     def _names_us(self, host: bytes) -> bool:
         name = _HOST.fullmatch(host.decode("latin-1").lower())
@@ -210,7 +226,7 @@ class Guard:
         except StoreError as error:  # the proof may have been used
             logger.warning("%s", error)
             why = "Proofs cannot be checked now; try again with a new one."
-            raise Refusal(503, why, [(b"retry-after", b"1")]) from None
+            raise Refusal(503, why, [(b"retry-after", b"1")], reason="store") from None
         request.answer_headers += headers
         return authorization
 
@@ -261,6 +277,7 @@ class _Rate:
     """How much of a rate each client has left."""
 
     def __init__(self, name: str, rate: float | None, policy: HttpPolicy, sharing: Sharing) -> None:
+        self._name = name
         self._buckets = sharing.buckets(name, rate or math.inf, policy.burst, policy.max_clients)
 
     async def take(self, client: str) -> TokenBucket:
@@ -270,7 +287,8 @@ class _Rate:
         seconds = bucket.wait(trio.current_time())
         if seconds:
             after = b"%d" % math.ceil(min(seconds, _LONGEST))
-            raise Refusal(429, "Too many requests; wait a little.", [(b"retry-after", after)])
+            why = "Too many requests; wait a little."
+            raise Refusal(429, why, [(b"retry-after", after)], reason=f"rate of {self._name}")
         return bucket
 
     def charge(self, client: str) -> None:

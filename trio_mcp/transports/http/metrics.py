@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
+from math import inf, isfinite, isnan
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field
 
+from trio_mcp.counters import Counters
 from trio_mcp.layers.call_log import OUTCOMES
 from trio_mcp.loggers import logger_of
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
     from trio_mcp.server.handlercall import HandlerCall
     from trio_mcp.transports.http.workers.channel import Snapshot
 
@@ -27,39 +31,102 @@ logger = logger_of("trio_mcp.http")
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 _BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
-_BUCKETS_UP_TO: Final = (*map(str, _BUCKETS), "+Inf")
+_STORE_BUCKETS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
 _ERRORS: Final = frozenset({"error", "exception", "timeout"})
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_HELP_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
 
-_FAMILIES: Final = {
+FAMILIES: Final = {
     "mcp_requests_total": ("counter", "Calls that ended, or were refused."),
     "mcp_errors_total": ("counter", "Calls that failed, or were refused."),
     "mcp_request_duration_seconds": ("histogram", "How long calls took."),
     "mcp_requests_in_flight": ("gauge", "Calls that run."),
+    "mcp_requests_waiting": ("gauge", "Calls that wait until others have ended."),
     "mcp_sessions": ("gauge", "Sessions of legacy clients."),
+    "mcp_logins_total": ("counter", "Logins that got so far."),
+    "mcp_tasks_total": ("counter", "Tasks that got into a state."),
+    "mcp_store_operation_duration_seconds": ("histogram", "How long the store took."),
+    "mcp_http_responses_total": ("counter", "HTTP responses, by page and status."),
+    "mcp_http_refusals_total": ("counter", "HTTP requests that were refused, by reason."),
     "mcp_http_connections": ("gauge", "Connections that are open."),
     "mcp_http_accepted_total": ("counter", "Connections that were accepted."),
     "mcp_http_requests_total": ("counter", "HTTP requests that were served."),
     "mcp_http_bytes_in_total": ("counter", "Bytes that were read."),
     "mcp_http_bytes_out_total": ("counter", "Bytes that were written."),
 }
+"""By name, the kind of each, and what it tells."""
 
-_SERVER: Final = [name for name in _FAMILIES if name.startswith("mcp_http_")]
+_SERVER: Final = ("connections", "accepted", "requests", "bytes_in", "bytes_out")
+_OTHER_KINDS: Final = {
+    "unknown": "untyped",
+    "info": "gauge",
+    "stateset": "gauge",
+    "gaugehistogram": "histogram",
+}
+"""The kinds that only OpenMetrics has, and what Prometheus' text format has instead."""
 
-Sample = tuple[str, str, dict[str, str], float]
+Sample = tuple[str, str, Mapping[str, str], float]
 """The name of its family, what follows that in its own name, its labels, and its value."""
 
 
-class Metrics:
-    """The metrics of one app."""
+@define(eq=False)
+class _Durations:
+    """A histogram, in plain numbers, as each call adds to one."""
 
-    def __init__(self) -> None:
+    bounds: tuple[float, ...]
+    buckets: list[int] = field(init=False)
+    seconds: float = 0.0
+
+    def __attrs_post_init__(self) -> None:
+        self.buckets = [0] * (len(self.bounds) + 1)
+
+    def add(self, seconds: float) -> None:
+        self.buckets[bisect_left(self.bounds, seconds)] += 1
+        self.seconds += seconds
+
+    def samples(self, family: str, labels: Mapping[str, str]) -> Iterator[Sample]:
+        up_to = (*map(str, self.bounds), "+Inf")
+        for le, count in zip(up_to, accumulate(self.buckets), strict=True):
+            yield family, "_bucket", {**labels, "le": le}, count
+        yield family, "_count", labels, sum(self.buckets)
+        yield family, "_sum", labels, self.seconds
+
+
+@define(eq=False)
+class _Calls:
+    """What is counted of the calls of one handler."""
+
+    outcomes: dict[str, int] = field(factory=lambda: dict.fromkeys(OUTCOMES, 0))
+    durations: _Durations = field(factory=lambda: _Durations(_BUCKETS))
+
+
+class Metrics:
+    """The metrics of one app.
+
+    Args:
+        prometheus: A registry of prometheus_client, which has these metrics as well while the app
+            is running, and whose own are shown with these.
+    """
+
+    def __init__(self, prometheus: CollectorRegistry | None = None) -> None:
         self._ended: defaultdict[tuple[str, str], _Calls] = defaultdict(_Calls)
         self._refused: Counter[tuple[str, str, str]] = Counter()
+        self._store: defaultdict[tuple[str, str], _Durations] = defaultdict(
+            lambda: _Durations(_STORE_BUCKETS)
+        )
+        self._http = Counters()
+        self.prometheus = prometheus
         self.in_flight = 0
         self.count_sessions: Callable[[], int] = int
+        self.count_waiting: Callable[[], int] = int
+        self.counters = Counters()
+        """What extensions count."""
+        self.logins: Mapping[str, int] = {}
+        """How many logins got how far."""
         self.server: Any = None
         """The `HttpCounters` of the server below, if it is ours."""
+
+    # -- what is counted ------------------------------------------------------------------
 
     def observe_call(self, call: HandlerCall) -> _Observation:
         return _Observation(self, call)
@@ -67,52 +134,119 @@ class Metrics:
     def ended(self, call: HandlerCall, seconds: float) -> None:
         calls = self._ended[call.entry.kind, call.entry.name]
         calls.outcomes[call.outcome] += 1
-        calls.buckets[bisect_left(_BUCKETS, seconds)] += 1
-        calls.seconds += seconds
+        calls.durations.add(seconds)
 
     def refused(self, kind: str, name: str | None, outcome: str) -> None:
         self._refused[kind, name or "", outcome] += 1
 
-    def _samples(self) -> Iterator[Sample]:
-        requests, errors, durations, *_ = _FAMILIES
+    def responded(self, page: str, status: int) -> None:
+        self._http.add("responses", page=page, status=str(status))
+
+    def turned_away(self, status: int, reason: str) -> None:
+        self._http.add("refusals", status=str(status), reason=reason)
+
+    def measure_store(self, operation: str, outcome: str, seconds: float) -> None:
+        self._store[operation, outcome].add(seconds)
+
+    # -- what is shown --------------------------------------------------------------------
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield all samples. Another thread may call this: the tables are copied first."""
+        requests, errors, durations, *_ = FAMILIES
         failed: Counter[tuple[str, str]] = Counter()
-        for (kind, name), calls in self._ended.items():
+        for (kind, name), calls in list(self._ended.items()):
             labels = {"kind": kind, "name": name}
             failed[kind, name] = sum(calls.outcomes[error] for error in _ERRORS)
             for outcome, count in calls.outcomes.items():
                 yield requests, "", {**labels, "outcome": outcome}, count
-            for le, count in zip(_BUCKETS_UP_TO, accumulate(calls.buckets), strict=True):
-                yield durations, "_bucket", {**labels, "le": le}, count
-            yield durations, "_count", labels, sum(calls.buckets)
-            yield durations, "_sum", labels, calls.seconds
-        for (kind, name, outcome), count in self._refused.items():
+            yield from calls.durations.samples(durations, labels)
+        for (kind, name, outcome), count in list(self._refused.items()):
             failed[kind, name] += count
             yield requests, "", {"kind": kind, "name": name, "outcome": outcome}, count
         for (kind, name), count in failed.items():
             yield errors, "", {"kind": kind, "name": name}, count
         yield "mcp_requests_in_flight", "", {}, self.in_flight
+        yield "mcp_requests_waiting", "", {}, self.count_waiting()
         yield "mcp_sessions", "", {}, self.count_sessions()
+        for step, count in list(self.logins.items()):
+            yield "mcp_logins_total", "", {"step": step}, count
+        for prefix, counters in (("mcp_", self.counters), ("mcp_http_", self._http)):
+            for name, labels, count in counters:
+                yield f"{prefix}{name}_total", "", labels, count
+        for (operation, outcome), taken in list(self._store.items()):
+            labels = {"operation": operation, "outcome": outcome}
+            yield from taken.samples("mcp_store_operation_duration_seconds", labels)
         for name in _SERVER if self.server is not None else ():
-            counter = name.removeprefix("mcp_http_").removesuffix("_total")
-            yield name, "", {}, getattr(self.server, counter)
+            family = f"mcp_http_{name}" if name == "connections" else f"mcp_http_{name}_total"
+            yield family, "", {}, getattr(self.server, name)
 
     def snapshot(self) -> Snapshot:
-        """Return all metrics as JSON-able values, to be written, or added up (`workers.totals`)."""
+        """Return all metrics as JSON-able values, to be written, or added up by workers."""
         found: Snapshot = {}
-        for family, suffix, labels, value in self._samples():
-            _, _, samples = found.setdefault(family, [*_FAMILIES[family], {}])
-            pairs = ",".join(f'{key}="{text.translate(_ESCAPES)}"' for key, text in labels.items())
-            samples.setdefault(family + suffix, {})[f"{{{pairs}}}" if pairs else ""] = value
+        for family, suffix, labels, value in self.samples():
+            kind, about = FAMILIES.get(family, ("counter", "Counted by an extension."))
+            _add(found, family, kind, about, family + suffix, labels, value)
+        if self.prometheus is not None:
+            self._add_others(found, self.prometheus)
         return found
+
+    def _add_others(self, found: Snapshot, registry: CollectorRegistry) -> None:
+        ours = set(found)
+        try:
+            for metric in registry.collect():
+                family = f"{metric.name}_total" if metric.type == "counter" else metric.name
+                kind = _OTHER_KINDS.get(metric.type, metric.type)
+                for sample in metric.samples if family not in ours else ():
+                    if not sample.name.endswith("_created"):
+                        about = metric.documentation, sample.name, sample.labels, sample.value
+                        _add(found, family, kind, *about)
+        except Exception:  # of a collector of the application's
+            logger.exception("Metrics of the application cannot be collected")
+
+
+def _add(
+    found: Snapshot,
+    family: str,
+    kind: str,
+    about: str,
+    name: str,
+    labels: Mapping[str, str],
+    value: float,
+) -> None:
+    _, _, samples = found.setdefault(family, [kind, about, {}])
+    pairs = ",".join(f'{key}="{text.translate(_ESCAPES)}"' for key, text in labels.items())
+    samples.setdefault(name, {})[f"{{{pairs}}}" if pairs else ""] = value
+
+
+def summable(snapshot: Snapshot) -> Snapshot:
+    """Return what of a process's metrics can be added to those of others."""
+    return {
+        family: [kind, about, {name: _finite(values) for name, values in samples.items()}]
+        for family, (kind, about, samples) in snapshot.items()
+        if family != "process_start_time_seconds"
+    }
+
+
+def _finite(values: Mapping[str, float]) -> dict[str, float]:
+    return {labels: value for labels, value in values.items() if isfinite(value)}
 
 
 def text_of(snapshot: Snapshot) -> bytes:
     lines: list[str] = []
-    for family, (kind, help_text, samples) in snapshot.items():
-        lines += (f"# HELP {family} {help_text}", f"# TYPE {family} {kind}")
+    for family, (kind, about, samples) in snapshot.items():
+        lines += (
+            f"# HELP {family} {about.translate(_HELP_ESCAPES)}",
+            f"# TYPE {family} {kind}",
+        )
         for name, values in samples.items():
-            lines += (f"{name}{labels} {float(value)}" for labels, value in values.items())
+            lines += (f"{name}{labels} {_number(value)}" for labels, value in values.items())
     return "\n".join([*lines, ""]).encode(errors="backslashreplace")
+
+
+def _number(value: float) -> str:
+    if isnan(value):
+        return "NaN"
+    return {inf: "+Inf", -inf: "-Inf"}.get(value, str(float(value)))
 
 
 def log_totals(name: str, snapshot: Snapshot) -> None:
@@ -141,12 +275,3 @@ class _Observation:
     def __exit__(self, *_: object) -> None:
         self._metrics.in_flight -= 1
         self._metrics.ended(self._call, perf_counter() - self._began)
-
-
-@define(eq=False)
-class _Calls:
-    """What is counted of the calls of one handler: by plain numbers, as each call does it."""
-
-    outcomes: dict[str, int] = field(factory=lambda: dict.fromkeys(OUTCOMES, 0))
-    buckets: list[int] = field(factory=lambda: [0] * len(_BUCKETS_UP_TO))
-    seconds: float = 0.0

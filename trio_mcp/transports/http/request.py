@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from http import HTTPStatus
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,20 +53,27 @@ class Refusal(Exception):
         message: What to do about it.
         headers: Further headers of the response.
         body: The body, if it is not just an error with that message.
+        reason: What metrics call it, if the status does not say all.
     """
 
     status: int
     message: str
     headers: Iterable[Header] = field(default=(), repr=False)
     body: bytes = field()
+    reason: str = field(kw_only=True)
 
     @body.default
     def _write_error(self) -> bytes:
         return error_line(UNKNOWN_ID, McpError(INVALID_REQUEST, self.message))[:-1]
 
+    @reason.default
+    def _say_why(self) -> str:
+        return HTTPStatus(self.status).phrase.lower()
+
 
 def no_session() -> Refusal:
-    return Refusal(404, "There is no such session (any more); send initialize again.")
+    why = "There is no such session (any more); send initialize again."
+    return Refusal(404, why, reason="no session")
 
 
 def no_stream() -> Refusal:
@@ -73,7 +81,7 @@ def no_stream() -> Refusal:
 
 
 def stopping() -> Refusal:
-    return Refusal(503, "The server is stopping.", [(b"retry-after", b"10")])
+    return Refusal(503, "The server is stopping.", [(b"retry-after", b"10")], reason="stopping")
 
 
 class Disconnected(Exception):

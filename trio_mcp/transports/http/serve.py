@@ -51,6 +51,8 @@ from trio_mcp.transports.stdio.messages import said_without_waiting
 from trio_mcp.wire.limits import Limits
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
     from trio_mcp.auth.server.resource import ResourceServer
     from trio_mcp.store.protocol import StoreLike
     from trio_mcp.transports.http.card import ServerCard
@@ -140,6 +142,7 @@ async def serve_http(
     card: ServerCard | None = None,
     explorer: bool = False,
     store: StoreLike | None = None,
+    prometheus: CollectorRegistry | None = None,
     workers: int | None = None,
     own_process: bool = False,
     task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
@@ -167,6 +170,8 @@ async def serve_http(
         card: What strangers may know of the server, as for `http_app`.
         explorer: Whether people can try the server out on a page at `/explorer`, as for `http_app`.
         store: What several instances share, as for `http_app`: a URL, or a store that is open.
+        prometheus: A registry of prometheus_client whose metrics are shown as well, as for
+            `http_app`. Those of workers are added up.
         workers: Serve in that many processes, which run this program again and are looked after
             by this one. They share the port and, where `store` is left out, a private store. They
             need `own_process=True`. Bounds are each worker's own, but for the rates of `policy`.
@@ -228,6 +233,7 @@ async def serve_http(
         card=card,
         explorer=explorer,
         store=store,
+        prometheus=prometheus,
     )
     handle = HttpHandle(path, ssl_context is not None)
     service = _Service(app, handle, limits, http_limits or HttpLimits(), task_status)
@@ -340,7 +346,7 @@ class _Service:
             limits=self.http_limits,
             max_body_bytes=limits.max_message_bytes,
             shutdown_grace=its,
-            always_served=HEALTH_PATHS,
+            always_served=(*HEALTH_PATHS, "/metrics"),
             task_status=Started(),
         )
         async with background_task(relay):

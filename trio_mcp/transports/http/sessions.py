@@ -111,7 +111,12 @@ class Sessions:
         there: list[HttpSession | _Lasting] = [*self._sessions.values(), *self._lasting]
         found = one_that_goes(newcomer, there)
         if found is None:
-            raise Refusal(503, "Too many sessions; try again later.", [(b"retry-after", b"10")])
+            raise Refusal(
+                503,
+                "Too many sessions; try again later.",
+                [(b"retry-after", b"10")],
+                reason="sessions",
+            )
         self.end(found)
 
     @contextmanager

@@ -24,6 +24,11 @@ class Shares:
         """Return the slots of a client, which are the same for as long as any is in use."""
         self._open: dict[str, int] = {}
 
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for a slot."""
+        return self._all.waiting
+
     def _slots_of(self, owner: str) -> Slots:
         slots = self._slots.get(owner)
         if slots is None:
@@ -34,7 +39,12 @@ class Shares:
         """Count a request of a client as open until `leave`, or refuse one too many (429)."""
         count = self._open.get(owner, 0)
         if count >= self._most:
-            raise Refusal(429, "Too many open requests; wait until some have ended.", _RETRY)
+            raise Refusal(
+                429,
+                "Too many open requests; wait until some have ended.",
+                _RETRY,
+                reason="open requests",
+            )
         self._open[owner] = count + 1
 
     def leave(self, owner: str) -> None:

@@ -87,7 +87,7 @@ def note_servers(total: dict[str, str], servers: dict[str, str]) -> None:
 def add(total: Snapshot, snapshot: Snapshot, *, ended: bool = False) -> None:
     """Add a worker's metrics to the total: if it has ended, what it counted, but not its gauges."""
     for family, (kind, help_text, samples) in snapshot.items():
-        if ended and kind == "gauge":
+        if ended and kind in ("gauge", "untyped"):
             continue
         into = total.setdefault(family, [kind, help_text, {}])[2]
         for name, values in samples.items():
