@@ -23,10 +23,9 @@ from trio_mcp.compose.openapi.service import make_client
 from trio_mcp.loggers import logger_of
 
 if TYPE_CHECKING:
-    from trio_mcp.compose.openapi.callers import Authenticate
     from trio_mcp.compose.openapi.operations import Operation, Rule
     from trio_mcp.compose.openapi.pages import Pages
-    from trio_mcp.compose.openapi.security import Credential
+    from trio_mcp.compose.openapi.security import Authenticate, Credential
     from trio_mcp.transports.http.server.asgi import Message, Receive, Scope, Send
 
 logger = logger_of("trio_mcp.aio")
