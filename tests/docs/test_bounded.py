@@ -19,6 +19,7 @@ from trio_mcp.compose import watching
 from trio_mcp.compose.remote import Remote
 from trio_mcp.compose.tasks import PassedTasks
 from trio_mcp.extensions.tasks import Tasks
+from trio_mcp.extensions.tasks.slots import Slots
 from trio_mcp.registry.states import MOST_STATES, STATES_OF_ONE
 from trio_mcp.store.memory import MAX_MEMORY
 
@@ -48,6 +49,7 @@ class Row:
 SHARE: Final = default(Tasks, "owner_share")
 QUEUED: Final = default(Tasks, "max_queued")
 KEPT: Final = default(Tasks, "max_kept_bytes")
+RUNNING: Final = default(Tasks, "max_running")
 HTTP: Final = "transports/http"
 
 ROWS: Final = (
@@ -123,6 +125,11 @@ ROWS: Final = (
         "events that are kept for streams to be resumed",
         [SessionOptions().max_total_event_bytes, SessionOptions().max_event_bytes],
         [f"{HTTP}/test_app_sessions.py::test_what_is_kept_for_all_sessions_is_bounded_and_shared"],
+    ),
+    Row(
+        "tasks that run at once, in one process",
+        [RUNNING, Slots(RUNNING).share],
+        ["extensions/tasks/test_bounds.py::test_one_owner_has_a_share_of_what_runs_at_once"],
     ),
     Row(
         "unfinished tasks, in all processes",

@@ -39,6 +39,7 @@ async def served(
     folder: Path,
     policy: HttpPolicy | None = TOKENS,
     gate: Gate | None = None,
+    size: int = 2,
     **options: Any,
 ) -> AsyncIterator[Fleet]:
     """Serve tasks at two instances."""
@@ -55,7 +56,7 @@ async def served(
 
     async with store_of() as store:
         options = {"ttl": 1e9, **options}  # so that no test stands at the border of two windows
-        async with fleet(lambda: make(gate, **options), policy, 2, store) as those:
+        async with fleet(lambda: make(gate, **options), policy, size, store) as those:
             yield those
 
 
@@ -114,6 +115,68 @@ async def test_without_tokens_an_address_has_a_share(tmp_path: Path) -> None:
             for host in those.hosts:
                 assert isinstance(await call(host, who, "wait"), str)
             assert "You have 2" in (await call(those.hosts[0], who, "wait"))["message"]
+
+
+@each_store
+async def test_one_owner_has_a_share_of_what_runs_at_once(kind: str, tmp_path: Path) -> None:
+    gate = Gate()
+    async with served(kind, tmp_path, gate=gate, size=1, max_running=4) as those:
+        (host,) = those.hosts
+        mine = [await call(host, ALICE, "wait") for _ in range(6)]
+        await gate.has_begun(3)
+        theirs = [await call(host, BOB, "add", a=1, b=2) for _ in range(3)]
+        for id in theirs:
+            assert (await ended(host, BOB, id))["status"] == "completed"
+        theirs.append(await call(host, BOB, "wait"))
+        await gate.has_begun(4)
+        assert gate.running == 4
+        await about(host, ALICE, "tasks/cancel", mine[0])
+        await gate.has_begun(5)  # at once, though it was claimed when there was no place for it
+        assert gate.running == 4
+        gate.open.set()
+        for id in mine[1:]:
+            assert (await ended(host, ALICE, id))["status"] == "completed"
+
+
+async def test_what_an_owner_cannot_run_in_a_process_runs_in_another(
+    tmp_path: Path, autojump_clock: Any
+) -> None:
+    """Also if the first one has claimed it already."""
+    gate = Gate()
+    async with served("memory", tmp_path, gate=gate, max_running=4) as those:
+        here, there = those.hosts
+        theirs = [await call(there, BOB, "wait") for _ in range(3)]
+        mine = [await call(here, ALICE, "wait") for _ in range(9)]
+        await gate.has_begun(7)  # of Alice three here and one there, where Bob leaves one
+        for id in theirs:
+            await about(here, BOB, "tasks/cancel", id)
+        with trio.fail_after(30):
+            await gate.has_begun(9)
+        assert gate.running == 6
+        gate.open.set()
+        for id in mine:
+            assert (await ended(here, ALICE, id))["status"] == "completed"
+
+
+async def test_answers_bring_no_more_than_a_share_back(tmp_path: Path, mock_clock: Any) -> None:
+    """Tasks that wait for answers have no place, and take one again when they have got them."""
+    gate = Gate()
+    async with served("memory", tmp_path, gate=gate, size=1, max_running=4) as those:
+        (host,) = those.hosts
+        ids = [await call(host, ALICE, "impatient") for _ in range(8)]
+        for id in ids:
+            while (task := await about(host, ALICE, "tasks/get", id))["status"] == "working":
+                await trio.sleep(0)
+            blue = {"action": "accept", "content": {"value": "blue"}}
+            answers = dict.fromkeys(task["inputRequests"], blue)
+            params = {"taskId": id, "inputResponses": answers}
+            await http_client(host, id, ALICE).request("tasks/update", params)
+        await gate.has_begun(3)
+        assert (await ended(host, BOB, await call(host, BOB, "add", a=1, b=2)))["result"]
+        assert gate.running == 3
+        gate.open.set()
+        for id in ids:
+            assert (await ended(host, ALICE, id))["status"] == "completed"
 
 
 @each_store

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -18,6 +19,7 @@ from trio_mcp.extensions.tasks.kept import KeptTasks
 from trio_mcp.store.changes import Change, Put
 from trio_mcp.store.errors import StoreError, StoreFull, StoreUnavailable, StoreUnusable
 from trio_mcp.store.memory import MemoryStore
+from trio_mcp.store.sqlite import SQLiteStore
 
 pytestmark = pytest.mark.requirement("K3")
 
@@ -46,9 +48,10 @@ class Faulty(MemoryStore):
 
     async def claim(self, folder: str, lease: float, *, limit: int = 1) -> Any:
         failure = self.failure
-        if failure is None or isinstance(failure, StoreFull):
-            return await super().claim(folder, lease, limit=limit)
-        return await self.fail(failure)
+        full = isinstance(failure, StoreFull)
+        if failure is None or full or self.loses:
+            claimed = await super().claim(folder, lease, limit=limit)
+        return claimed if failure is None or full else await self.fail(failure)
 
     async def fail(self, failure: StoreError) -> Any:
         await trio.lowlevel.checkpoint()
@@ -107,6 +110,66 @@ async def test_a_result_waits_for_its_store_to_come_back(
         store.failure = None
         assert (await ours.result(id)).text == "waited"
         assert gate.begun == 1
+
+
+@pytest.mark.parametrize("loses", [False, True])
+@pytest.mark.parametrize("seconds", range(10, 100, 10))
+async def test_a_result_waits_for_its_store_beside_another_process(
+    seconds: int, loses: bool, autojump_clock: object
+) -> None:
+    """The other one gets the task when its lease has ended, though its process lives."""
+    for rested in range(0, 30, 3):
+        store, gates, ours = Faulty(), [Gate(), Gate()], TasksClient()
+        async with (
+            client_of(make(gates[1], store=store), TasksClient()),
+            client_of(make(gates[0], store=store), ours),
+        ):
+            await trio.sleep(rested)
+            id = (await ours.start("wait")).id
+            (gate,) = (gate for gate in gates if gate.begun)
+            store.failure, store.loses = StoreUnavailable("locked"), loses
+            gate.open.set()
+            await trio.sleep(seconds)
+            store.failure = None
+            assert (await ours.result(id)).text == "waited"
+
+
+class FaultyFile(SQLiteStore):
+    """A store in a file that is away when the test wants, and whose time passes when it does."""
+
+    def __init__(self, path: Path) -> None:
+        self.time, self.is_away, self.failed = 1000.0, False, trio.lowlevel.ParkingLot()
+        super().__init__(path, clock=lambda: self.time)
+
+    async def _read(self, work: Any) -> Any:
+        return await (self.fail() if self.is_away else super()._read(work))
+
+    async def _write(self, work: Any, changes: Any = ()) -> Any:
+        return await (self.fail() if self.is_away else super()._write(work, changes))
+
+    async def fail(self) -> Any:
+        await trio.lowlevel.checkpoint()
+        self.failed.unpark_all()
+        raise StoreUnavailable("locked")
+
+
+async def test_a_result_waits_for_its_file_beside_another_process(tmp_path: Path) -> None:
+    gates, ours = [Gate(), Gate()], TasksClient()
+    async with (
+        FaultyFile(tmp_path / "tasks.db").open() as other,
+        FaultyFile(tmp_path / "tasks.db").open() as store,
+        client_of(make(gates[1], store=other, lease=6), TasksClient()),
+        client_of(make(gates[0], store=store, lease=6), ours),
+    ):
+        id = (await ours.start("wait")).id
+        await gates[0].has_begun(1)
+        store.is_away = other.is_away = True
+        gates[0].open.set()
+        await store.failed.park()
+        await other.failed.park()
+        store.time = other.time = 2000.0
+        store.is_away = other.is_away = False
+        assert (await ours.result(id)).text == "waited"
 
 
 async def test_a_run_whose_lease_cannot_be_renewed_is_ended(autojump_clock: object) -> None:

@@ -55,6 +55,11 @@ def as_it_is(record: Record) -> Record:
     return record
 
 
+def owner_key(name: str) -> str:
+    """Return what stands for an owner here; empty where there is but one."""
+    return key_part(name)[:16] if name else ""
+
+
 class NoTask(Exception):
     """There is no such task, or no longer."""
 
@@ -150,7 +155,7 @@ class KeptTasks:
         Args:
             record: Its record.
             call: Its call.
-            owner: Whose share it takes up; empty where there is but one owner.
+            owner: Whose share it takes up (`owner_key`).
             lease: The seconds; `None` to leave it.
 
         Raises:
@@ -158,8 +163,7 @@ class KeptTasks:
             StoreError: It may not have been written.
         """
         kept = await offload(KeptCall.encode, call)
-        who = key_part(owner)[:16] if owner else ""
-        claim = Claim(record.id, ABSENT, 0 if lease is None else 1, len(kept), who)
+        claim = Claim(record.id, ABSENT, 0 if lease is None else 1, len(kept), owner)
         queued, task, called = (self.key(kind, record.id) for kind in ("queue", "task", "call"))
         changes: list[Change] = [
             Put(queued, claim.value(), ttl=inf, delay=lease or 0, expect=ABSENT),
@@ -260,6 +264,12 @@ class KeptTasks:
                 if new.status != old.status:
                     self._on_status(new.status)
                 return new
+
+    async def claimed_again(self, claim: Claim) -> Claim | None:
+        """Return a newer claim of a task, by whichever process, if none has begun it since."""
+        entry = await self.store.get(self.key("queue", claim.id))
+        newer = None if entry is None else Claim.of(entry)
+        return newer if newer is not None and newer.runs == claim.runs else None
 
     async def begin_again(self, claim: Claim, lease: float) -> Claim:
         """Note that a task is begun once more; `Conflict` if another process has it."""

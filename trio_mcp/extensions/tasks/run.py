@@ -19,6 +19,7 @@ from trio_mcp.extending import CallChannel, ExtensionServing, offload
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.kept import Claim, KeptTasks, Move, NoRoom, NoTask, as_it_is
 from trio_mcp.extensions.tasks.record import Damaged, Record
+from trio_mcp.extensions.tasks.slots import Slots
 from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Conflict, Touch
 from trio_mcp.store.errors import StoreError, StoreFull
@@ -47,22 +48,13 @@ class Host:
 
     kept: KeptTasks
     serving: ExtensionServing
-    slots: trio.Semaphore
-    """One for each task that may run at once."""
+    slots: Slots
     lease: float
     """Seconds after which a task is run by another process if this one has died."""
     pause: float
     """Seconds between two messages that a task writes."""
     most_bytes: int
     """The largest result."""
-
-    def take_slot(self) -> bool:
-        """Take a slot if one is free."""
-        try:
-            self.slots.acquire_nowait()
-        except trio.WouldBlock:
-            return False
-        return True
 
 
 @define(eq=False, repr=False)
@@ -145,13 +137,13 @@ class Run(CallChannel):
     def _give_slot(self) -> None:
         if self._has_slot:
             self._has_slot = False
-            self._host.slots.release()
+            self._host.slots.release(self._claim.owner)
 
     async def _retake_slot(self) -> None:
         """Take a slot again. All questions that were answered wait for the same one."""
         async with self._retaking:
             if not self._has_slot:
-                await self._host.slots.acquire()
+                await self._host.slots.wait(self._claim.owner)
                 self._has_slot = True
                 if self._asking:  # since then, so it is lent out again
                     self._give_slot()
@@ -227,19 +219,24 @@ class Run(CallChannel):
 
     async def _end(self, move: Move) -> None:
         """Write how the task has ended, however long the store is away."""
-        failures, bounded = 0, True
+        kept, failures, bounded = self._host.kept, 0, True
         while True:
             try:
                 with trio.move_on_after(_LAST_WRITE, shield=True):
-                    await self._host.kept.end(self._claim, move, bounded=bounded)
-                    return
+                    try:
+                        await kept.end(self._claim, move, bounded=bounded)
+                        return
+                    except Conflict:
+                        newer = await kept.claimed_again(self._claim)
+                    if newer is None:
+                        # Written at the last attempt, in spite of its failure; or begun by another.
+                        logger.warning("Task %s is not ours any more", self._claim.id)
+                        return
+                    self._claim = newer
+                    continue
             except NoRoom as error:
                 move, bounded = failing(f"The result cannot be kept: {error}"), False
                 continue
-            except Conflict:
-                # Written at the last attempt, in spite of its failure; or another process has it.
-                logger.warning("Task %s is not ours any more", self._claim.id)
-                return
             except Damaged as error:
                 logger.error("Task %s has ended, but: %s", self._claim.id, error)
                 return

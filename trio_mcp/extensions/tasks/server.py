@@ -26,11 +26,12 @@ from trio_mcp.extending import (
     offload,
 )
 from trio_mcp.extensions.tasks.call import KeptCall
-from trio_mcp.extensions.tasks.kept import Bounds, KeptTasks, NoRoom, NoTask
+from trio_mcp.extensions.tasks.kept import Bounds, KeptTasks, NoRoom, NoTask, owner_key
 from trio_mcp.extensions.tasks.options import CANCEL, CHANGED, FILTER, GET, TASKS, UPDATE
 from trio_mcp.extensions.tasks.options import TaskOptions as Options
 from trio_mcp.extensions.tasks.record import Record
 from trio_mcp.extensions.tasks.run import INTERNAL_ERROR, Host
+from trio_mcp.extensions.tasks.slots import Slots
 from trio_mcp.extensions.tasks.worker import Worker
 from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
@@ -116,8 +117,8 @@ class Tasks(ServerExtension):
         ttl: Seconds for which a task is kept, from its creation; `inf` for ever. It is ended when
             they have passed.
         poll_interval: Seconds for which a client waits before it asks again for a task's state.
-        max_running: How many tasks run at once in this process. Those that wait for answers do not
-            count.
+        max_running: How many tasks run at once in this process; three quarters of them may be one
+            owner's. Those that wait for answers do not count.
         max_queued: How many tasks may be unfinished, in all processes; further ones are refused.
         max_result_bytes: The largest result, as JSON. A larger one fails the task.
         max_kept_bytes: Bytes of calls and results that are kept, of all tasks; half of them of
@@ -195,7 +196,7 @@ class Tasks(ServerExtension):
                 host = Host(
                     kept,
                     serving,
-                    trio.Semaphore(self._max_running, max_value=self._max_running),
+                    Slots(self._max_running),
                     lease=self._lease,
                     pause=self._poll_interval,
                     most_bytes=self._max_result_bytes,
@@ -251,9 +252,9 @@ class Tasks(ServerExtension):
             answers=dict(request.answers),
         )
         call = KeptCall.of(request, options)
-        owner = request.principal or request.context.client_address or ""
+        owner = owner_key(request.principal or request.context.client_address or "")
         host = state.worker.host
-        lease = self._lease if host.take_slot() else None
+        lease = self._lease if host.slots.take(owner) else None
         claim = None
         try:
             claim = await state.kept.create(record, call, owner, lease=lease)
@@ -267,7 +268,7 @@ class Tasks(ServerExtension):
             if claim is not None:
                 state.worker.begin(claim, call)
             elif lease is not None:
-                host.slots.release()
+                host.slots.release(owner)
         return record.seed()
 
     # -- methods ----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from trio_mcp.extensions.tasks.kept import Claim, Move, NoTask, as_it_is
 from trio_mcp.extensions.tasks.record import Damaged
 from trio_mcp.extensions.tasks.run import RETRY, STOPPED, Host, Run, failing
 from trio_mcp.loggers import logger_of
-from trio_mcp.store.changes import Conflict, Entry
+from trio_mcp.store.changes import Change, Conflict, Delete, News, Touch
 from trio_mcp.store.errors import LeaseLost, StoreError
 
 logger = logger_of("trio_mcp.tasks")
@@ -23,6 +23,9 @@ _MOST_RUNS: Final = 10
 """Runs: a task that is interrupted so often is probably what ends its processes."""
 
 _AT_ONCE: Final = 100
+
+_HOLD: Final = 1 / 6
+"""The part of a lease for which a task waits for a slot here before others may have it."""
 
 
 @define(eq=False)
@@ -36,16 +39,21 @@ class Worker:
 
     async def run(self) -> None:
         """Run what is due, for ever."""
-        failures = 0
+        kept, failures = self.host.kept, 0
         while True:
             try:
-                async with self.host.kept.store.watch(self.host.kept.queue) as news:
+                if failures:
+                    await kept.store.commit(Delete(kept.queue))  # whether it can write again
+                    # Runs that have ended meanwhile are to write that first, wherever they are.
+                    await trio.sleep(self.host.lease / 3)
+                async with kept.store.watch(kept.queue) as news:
                     while True:
                         self._resting = trio.CancelScope()  # cancelled meanwhile, it is no rest
                         wait = await self._take_some()
                         failures = 0
                         # A task that another process began is no news, and is due if that dies.
-                        rest = min(wait, self.host.lease)
+                        # By half a lease, it is seen if the store is away until leases end.
+                        rest = min(wait, self.host.lease / 2)
                         self._resting.deadline = trio.current_time() + rest
                         with self._resting:
                             await news.wait()
@@ -56,24 +64,34 @@ class Worker:
 
     async def _take_some(self) -> float:
         """Begin as many tasks as there are slots. Return the seconds until more are due."""
-        await self.host.slots.acquire()
-        slots = 1
+        slots, kept, lease = self.host.slots, self.host.kept, self.host.lease
+        await slots.wait()
+        taken, held = 1, list[Change]()
         try:
-            while slots < _AT_ONCE and self.host.take_slot():
-                slots += 1
-            claimed = await self.host.kept.store.claim(
-                self.host.kept.queue, self.host.lease, limit=slots
-            )
+            while taken < _AT_ONCE and slots.take():
+                taken += 1
+            until = trio.current_time() + lease * _HOLD
+            claimed = await kept.store.claim(kept.queue, lease, limit=taken)
             for entry in claimed.entries:
-                id = entry.key.rpartition("/")[2]
-                if id in self._running:  # its claim was not renewed in time, and it has not stopped
+                try:
+                    claim = Claim.of(entry)
+                except ValueError as error:
+                    logger.error("Task %s cannot be run: %s", entry.key.rpartition("/")[2], error)
                     continue
-                slots -= 1
-                self._running.add(id)
-                self.nursery.start_soon(self._resume, id, entry)
+                if claim.id in self._running:  # it was not renewed in time, and has not stopped
+                    continue
+                self._running.add(claim.id)
+                if slots.assign(claim.owner):
+                    taken -= 1
+                    self.nursery.start_soon(self._resume, claim)
+                else:
+                    self.nursery.start_soon(self._wait_to_resume, claim, until)
+                    held.append(Touch(entry.key, delay=lease * _HOLD, expect=claim.version))
         finally:
-            for _ in range(slots):
-                self.host.slots.release()
+            for _ in range(taken):
+                slots.release()
+        if held:
+            await kept.store.commit(*held, News(kept.queue))
         return claimed.wait
 
     def begin(self, claim: Claim, call: KeptCall) -> None:
@@ -81,18 +99,27 @@ class Worker:
         self._running.add(claim.id)
         self.nursery.start_soon(self._live, claim, call)
 
-    async def _resume(self, id: str, entry: Entry) -> None:
+    async def _wait_to_resume(self, claim: Claim, until: float) -> None:
+        """Run a task once its owner may have another slot, or leave it to be claimed again."""
+        with trio.move_on_at(until) as waiting:
+            await self.host.slots.wait(claim.owner)
+        if waiting.cancelled_caught:
+            self._running.discard(claim.id)
+        else:
+            await self._resume(claim)
+
+    async def _resume(self, claim: Claim) -> None:
         found = None
         try:
-            found = await self._prepared(Claim.of(entry))
-        except (ValueError, Damaged) as error:
-            logger.error("Task %s cannot be run: %s", id, error)
+            found = await self._prepared(claim)
+        except Damaged as error:
+            logger.error("Task %s cannot be run: %s", claim.id, error)
         except (StoreError, Conflict) as error:  # it is due again when the lease ends
-            logger.warning("Task %s cannot be begun now: %s", id, error)
+            logger.warning("Task %s cannot be begun now: %s", claim.id, error)
         finally:
             if found is None:
-                self._running.discard(id)
-                self.host.slots.release()
+                self._running.discard(claim.id)
+                self.host.slots.release(claim.owner)
         if found is not None:
             await self._live(*found)
 
@@ -106,7 +133,10 @@ class Worker:
                 call = await kept.call_of(claim.id)
                 refusal = _refusal(claim, call)
                 if refusal is None:
-                    await kept.change(claim.id, lambda old: old.restart(time.time()))
+                    fence = kept.fence(claim)
+                    await kept.change(
+                        claim.id, lambda old: old.restart(time.time()), lambda *_: [fence]
+                    )
                     return await kept.begin_again(claim, self.host.lease), call
                 move = failing(refusal)
         except NoTask:
