@@ -32,6 +32,11 @@ class Pair:
     ports: list[int] = field(factory=list)
     servers: list[Server] = field(factory=list)
 
+    @property
+    def file(self) -> Path:
+        """The store of the kind `sqlite`."""
+        return self.folder / "store.db"
+
     async def start(self) -> None:
         """Start another instance."""
         port, store = free_port(), self.store if self.servers else self.near

@@ -17,7 +17,8 @@ import trio
 from trio_mcp import Registry, serve_http
 from trio_mcp.extensions.tasks import TaskOptions, Tasks
 
-LEASE = 1.0
+LEASE = 3.0
+"""Seconds, more than a process stands still on a busy machine."""
 
 registry = Registry("jobs", extensions=[Tasks(lease=LEASE)])
 _folder = Path(sys.argv[3])

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import signal
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,10 +37,13 @@ async def tasks_of(pair: Pair, number: int) -> AsyncIterator[TasksClient]:
 
 
 async def begin(pair: Pair, tool: str) -> str:
-    """Begin a task at the first instance, and wait until it runs."""
+    """Begin a task at the first instance, before there is another one that might take it."""
     async with tasks_of(pair, 0) as ours:
         id = (await ours.start(tool, {"name": tool})).id
     await marked(pair, tool, "begun")
+    await pair.start()
+    async with tasks_of(pair, 1) as ours:
+        assert not (await ours.get(id)).is_final
     return id
 
 
@@ -75,7 +79,15 @@ async def kill_all(pair: Pair) -> None:
 
 
 async def hang(pair: Pair) -> None:
-    pair.servers[0].signal(signal.SIGSTOP)
+    """Stop an instance, at a moment when it does not have the file locked."""
+    while True:
+        pair.servers[0].signal(signal.SIGSTOP)
+        if pair.redis is not None:
+            return
+        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(pair.file)) as file:
+            file.execute("BEGIN IMMEDIATE")
+            return
+        pair.servers[0].signal(signal.SIGCONT)
 
 
 async def cut_off(pair: Pair) -> None:
@@ -152,7 +164,7 @@ CASES: Final = [
 @pytest.mark.parametrize("tool", ["again", "once"])
 @pytest.mark.parametrize(("fault", "store"), CASES)
 async def test_what_becomes_of_a_task(fault: Fault, store: str, tool: str, tmp_path: Path) -> None:
-    async with pair_of("tests.faults.task_server", store, tmp_path) as pair:
+    async with pair_of("tests.faults.task_server", store, tmp_path, 1) as pair:
         id = await begin(pair, tool)
         await fault.strike(pair)
         if tool == "again" and fault.again == "run 2":
