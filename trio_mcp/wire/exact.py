@@ -7,9 +7,9 @@ as `find` for several bytes.)
 
 - What has few names has them all if there is a colon for each, strings left out. To encode such a
   value, of which strings and numbers are most, could take longer than to parse it.
-- Anything else is encoded again. If that is the text, byte for byte, nothing was lost. If not, for
-  white space or for another way to write something, there must be as many colons in both: no parser
-  adds any.
+- Anything else is encoded again, with two spaces for each level if it is written in lines. If that
+  is the text, byte for byte, nothing was lost. If not, for white space or for another way to write
+  something, there must be as many colons in both: no parser adds any.
 - Digits can only have been lost where there are twenty in a row.
 """
 
@@ -79,6 +79,9 @@ def exact(line: bytes, value: Any, limit: int) -> Any:
         is_whole = len(outside) < len(line) and _has_all_names(value, outside)
         if is_whole and not has_long_integers(outside):
             return value
+    is_in_lines = line[1:2] == b"\n"
+    if is_in_lines and orjson.dumps(value, option=orjson.OPT_INDENT_2) == line:
+        return value
     again = orjson.dumps(value)
     if again == line:
         return value
