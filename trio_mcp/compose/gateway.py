@@ -44,6 +44,7 @@ class _Options(TypedDict, total=False):
     caller_idle: float
     max_held: int
     max_items: int
+    dereference_schemas: bool
     limits: Limits | None
     log_level: LoggingLevel
     on_state: Callable[[ClientState], object]

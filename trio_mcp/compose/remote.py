@@ -47,7 +47,7 @@ from trio_mcp.registry.kinds import (
 )
 from trio_mcp.registry.provider import Provider
 from trio_mcp.registry.resources import Resource
-from trio_mcp.threads import offload
+from trio_mcp.threads import convert, offload
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.bounds import bound
 from trio_mcp.wire.conversion import from_wire
@@ -117,6 +117,8 @@ class Remote(Provider):
             for a thousand tools, and 9 ms for a thousand templates.
         tasks: The extension of the registry by which callers ask for tasks of the server's.
         rename: Makes the names of tools and prompts from the server's; they have to stay apart.
+        dereference_schemas: Whether the schemas of tools are shown with as few references (`$ref`)
+            as can be, as those of a `Registry` are; else as the server has them.
         limits: The bounds of each connection.
         log_level: The least severe level of log messages that a legacy server is asked for at
             first. It is asked for less severe ones once a caller wants them.
@@ -150,6 +152,7 @@ class Remote(Provider):
         max_held: int = 1000,
         max_items: int = 5000,
         rename: Callable[[str], str] | None = None,
+        dereference_schemas: bool = False,
         tasks: PassedTasks | None = None,
         limits: Limits | None = None,
         log_level: LoggingLevel = "info",
@@ -184,6 +187,7 @@ class Remote(Provider):
             extensions=[] if tasks is None else [KnowsTasks()],
         )
         self._rename = rename
+        self._dereference_schemas = dereference_schemas
         self._tasks = tasks
         self._log_level = log_level
         self._backoff = backoff or Backoff()
@@ -348,7 +352,8 @@ class Remote(Provider):
         if kind is PROMPT:  # what was there before must not be kept for ever
             self._real_names = {}
         self._members[table] = members, trio.current_time()
-        found, refused = await offload(partial(self._items, kind), listed)
+        aside = convert if self._dereference_schemas else offload  # a small list may get large
+        found, refused = await aside(partial(self._items, kind), listed)
         refused += await self.replace(table, found)
         for why in refused[:_TOLD]:
             logger.warning("Server %s: something of %s is left out: %.300s", self.name, table, why)
@@ -383,6 +388,8 @@ class Remote(Provider):
         pass_on = partial(_pass_on, name) if kind is TOOL else None
         extra = unknown_members(wire, described)
         made: Any = forwarded_entry(described, answer, pass_on=pass_on)
+        if self._dereference_schemas and kind is TOOL:
+            made = made.dereferenced()
         return evolve(made, extra_fields=extra) if extra else made
 
     def details_of(self, capability: str) -> Mapping[str, Json]:

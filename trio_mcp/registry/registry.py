@@ -97,6 +97,10 @@ class Registry:
         lenient_arguments: Whether an argument that is a text is read as JSON where a tool's schema
             has no use for a text: `'["a"]'` for a list, `"3"` for a number, as many models write
             them. It has to fit then.
+        dereference_schemas: Whether lists show the schemas of tools without references (`$ref`),
+            which several hosts do not follow: what is referred to is written out where it is used,
+            unless it refers to itself or the schema would get too large. Those of servers elsewhere
+            stay as they are (see `Remote`).
         middleware: Async functions that run around every request, or around every call of a tool,
             resource, prompt or completion; the first one is outermost. Each takes an `McpRequest`
             or an `McpCall`, which the annotation of its first parameter says, and `call_next`. It
@@ -145,6 +149,7 @@ class Registry:
         lifespan: Lifespan | None = None,
         extensions: Sequence[Extension] = (),
         lenient_arguments: bool = True,
+        dereference_schemas: bool = True,
         middleware: Sequence[Middleware | CallMiddleware] = (),
     ) -> None:
         if not name or not version:
@@ -170,6 +175,7 @@ class Registry:
         check_payload(self.info)
         self.instructions: Final = instructions
         self._lenient_arguments = lenient_arguments
+        self._dereference_schemas = dereference_schemas
         around_requests, around_calls = _sorted_out(middleware)
         options = CatalogueOptions(
             page_size=page_size,
@@ -273,6 +279,8 @@ class Registry:
         )
         if not self._lenient_arguments:
             tool = evolve(tool, lenient=False)
+        if self._dereference_schemas:
+            tool = tool.dereferenced()
         return self._catalogue.register("tools", tool)
 
     def _prepared(self, function: Callable[..., Any]) -> Callable[..., Any]:

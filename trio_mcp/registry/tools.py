@@ -55,6 +55,8 @@ RESULT_TYPES: Final = frozenset({CallToolResult, ContentSource, *CONTENT_BLOCKS.
 LONGEST_NAME: Final = 128
 NAME_CHARACTERS: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
+_DEFINED: Final = frozenset({"$defs", "definitions"})
+
 logger = logger_of("trio_mcp.tools")
 
 
@@ -111,6 +113,20 @@ class Tool(ReturnsContent):
         check_headers(schema)
         made = compile_validator(schema, inferred=True) if self.checks_arguments else self._validate
         return evolve(self, description=description, structure=structure, validate=made)
+
+    def dereferenced(self) -> Tool:
+        """Return the same tool, whose schemas are shown with as few references as can be."""
+        shown = self.description
+        given = {"input_schema": shown.input_schema, "output_schema": shown.output_schema}
+        found = {
+            name: schema for name, schema in given.items() if schema and _DEFINED & schema.keys()
+        }
+        if not found:
+            return self
+        from trio_mcp.schema.written_out import written_out  # few schemas need it
+
+        made: dict[str, Any] = {name: written_out(schema) for name, schema in found.items()}
+        return evolve(self, description=evolve(shown, **made))
 
     def renamed_fields(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         name, shown = fields["name"], fields["description"]

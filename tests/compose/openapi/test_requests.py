@@ -62,7 +62,7 @@ async def test_other_bodies_are_one_argument() -> None:
     schema = registry.tools["pets_replace"].description.input_schema
     cat, dog = schema["properties"]["body"]["anyOf"]
     assert cat["properties"] == {"kind": {"enum": ["kitten"]}}
-    assert dog == {"$ref": "#/$defs/Dog"}
+    assert dog["properties"].keys() == {"kind", "bark"}
     await registry.call("pets_replace", {"pet-id": "1", "body": {"kind": "kitten", "lives": 9}})
     assert service.request.content == b'{"kind":"kitten","lives":9}'
     await registry.call("pets_replace", {"pet-id": "1"})
