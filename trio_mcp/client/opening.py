@@ -168,11 +168,7 @@ async def _introduced(
 
 
 async def _negotiated(session: ClientSession, client: Client, era: Era | None) -> bool:
-    """Negotiate, and ask a server that has to be a modern one for its tools at the same time.
-
-    Returns:
-        Whether they are known.
-    """
+    """Negotiate, and ask a modern server for its tools meanwhile; returns if they are known."""
     if session.options.era != "modern" or not session.options.list_tools:
         await session.negotiate(era)
         return False

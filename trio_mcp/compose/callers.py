@@ -99,11 +99,6 @@ class CallerConnections:
         Where there are as many as there may be, an unused one is closed for it, or else the last
         one of an owner who has more.
 
-        Args:
-            key: Whose it is.
-            owner: To whose share it counts.
-            alone: Whether to share it with no other call.
-
         Raises:
             ServerUnavailable: There are too many, and none has become free in time.
         """

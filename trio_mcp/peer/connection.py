@@ -61,8 +61,6 @@ class Connection(ReplyChannel):
 
     Args:
         transport: Where lines come from and go to. `run` does not close it.
-        handler: Who answers.
-        limits: The bounds to keep.
         shared_slots: Slots of which each call needs one as well.
         other_side: What the other side is called in the log.
         on_line: Shown each line as it comes.

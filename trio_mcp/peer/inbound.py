@@ -197,11 +197,7 @@ class Slots:
         """How many queue here, and for slots that share these."""
 
     def take(self, request: InboundRequest) -> bool:
-        """Take a slot here, and one of those that are shared; or queue for the one that is missing.
-
-        Returns:
-            Whether the request has all that it needs.
-        """
+        """Take a slot here and a shared one, or queue for what is missing; returns if both."""
         slots: Slots | None = self
         while slots is not None:
             if not slots.free:
@@ -277,8 +273,6 @@ class Inbound:
     """The requests that one peer has open.
 
     Args:
-        handler: Who deals with what comes in.
-        slots: For the calls that run at the same time.
         on_response: Takes the responses to requests of ours.
         on_change: Called when less waits, and when nothing is open any more.
     """
@@ -352,11 +346,6 @@ class Inbound:
         self, message: Message, channel: ReplyChannel, line: bytes = b""
     ) -> tuple[list[InboundRequest], Reply | None]:
         """Take whatever came: requests are admitted, notifications and responses noted.
-
-        Args:
-            message: What came.
-            channel: The way back to its sender.
-            line: The line that it was.
 
         Returns:
             The requests that were opened, as `admit` returns them, and what to send at once.

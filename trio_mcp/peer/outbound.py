@@ -132,11 +132,7 @@ class Outbound:
         self._open[id] = request
 
     def respond(self, response: Response) -> OutgoingRequest | None:
-        """Hand a response to the request that it belongs to, and wake its sender.
-
-        Returns:
-            That request; `None` if it was given up, or never sent.
-        """
+        """Hand a response to its request, wake the sender, and return that request, if open."""
         request = self._open.pop(response.id, None)
         if request is not None:
             request.response = response

@@ -282,12 +282,7 @@ def media_type_of(path: str) -> str:
 
 
 def is_text(data: bytes, media_type: str) -> bool:
-    """Whether data is text: the type says so, and it is UTF-8.
-
-    Args:
-        data: The content.
-        media_type: Its media type; parameters are ignored.
-    """
+    """Whether data is text: its media type says so, and it is UTF-8."""
     kind = media_type.partition(";")[0].strip().lower()
     if not (kind.startswith("text/") or kind in _TEXTUAL or kind.endswith(_TEXTUAL_SUFFIXES)):
         return False

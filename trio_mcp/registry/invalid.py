@@ -37,13 +37,7 @@ class InvalidResult(McpError):
 
 
 def invalid_result(value: Any, whose: str, error: Exception | None = None) -> InvalidResult:
-    """Make the error for a result that cannot be sent.
-
-    Args:
-        value: What was returned.
-        whose: The handler, such as `tool add`.
-        error: What the converter raised, if it did.
-    """
+    """Make the error for a result of a handler, such as `tool add`, that cannot be sent."""
     kind = type(value).__name__
     message = f"Invalid handler result type: {kind} ({whose})"
     return InvalidResult(message, _reason(value, error), {"type": kind, "handler": whose})

@@ -23,11 +23,7 @@ STATES_OF_ONE: Final = MOST_STATES // 10
 
 
 class UsedStates:
-    """The states that were used.
-
-    Args:
-        record: Where they are remembered: in this process, unless it is shared.
-    """
+    """The states that were used: remembered in this process, unless the record is shared."""
 
     def __init__(self, record: ReplayStore | None = None) -> None:
         self._record = record

@@ -25,13 +25,7 @@ class Chains:
         self._bridges = -1  # how many log bridges there were when the chains were composed
 
     def of(self, method: str, params: Mapping[str, Any], is_bound: bool) -> Handler:
-        """Return the chain for a call.
-
-        Args:
-            method: The request's method.
-            params: Its parameters.
-            is_bound: Whether its arguments are keyword arguments already.
-        """
+        """Return the chain for a call, whose arguments may be keyword arguments already."""
         if self._bridges != self._catalogue.log_bridges_made:
             self._usual.clear()
             self._bridges = self._catalogue.log_bridges_made

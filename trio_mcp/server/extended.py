@@ -118,12 +118,6 @@ def renderer(
 ) -> Render:
     """Make what makes the notifications that tell a client of something.
 
-    Args:
-        identifier: The extension.
-        context: The request that asked for it.
-        key: What it asked for.
-        listen: The same request, if it stays open for the notifications.
-
     Raises:
         KeyError: The extension tells of nothing under that key.
     """

@@ -31,9 +31,7 @@ class HandlerCall(InboundRequest):
     """A request with checked arguments, ready to run (an `Exchange` of its call).
 
     Args:
-        context: The request.
         entry: What it asks for.
-        arguments: For the entry's function.
         name: What was asked for, where that is not the entry's name: of a template, a URI.
     """
 

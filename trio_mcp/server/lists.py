@@ -57,12 +57,6 @@ class ListCache:
     ) -> dict[str, Json]:
         """Return one page of a list.
 
-        Args:
-            kind: Which list.
-            revision: How it is written.
-            cursor: After what the page begins.
-            view: What the caller sees; `None` for everything.
-
         Raises:
             McpError: The cursor is not one of ours (`-32602`).
         """

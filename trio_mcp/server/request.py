@@ -141,11 +141,6 @@ def texts_of(name: str, value: Json, limit: int, noun: str = "items") -> list[st
 def check_subscriptions(context: RequestContext, count: int, size: int) -> None:
     """Refuse one more subscription than a connection may have.
 
-    Args:
-        context: Whose subscription.
-        count: How many there are.
-        size: Bytes that are named by these and by the new one.
-
     Raises:
         McpError: There are as many already, or they name as much (`-32602`).
     """

@@ -27,8 +27,6 @@ class Server:
     """A registry, and what its lifespan yielded, for any number of connections.
 
     Args:
-        registry: What is served.
-        limits: The bounds to keep.
         opened: What is open while it is served; `None` where `open` is called later.
         wrapping: By method, the extensions that run something around it, where these are not all.
         middleware: What runs around requests, where that is not the registry's.

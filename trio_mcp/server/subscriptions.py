@@ -220,12 +220,7 @@ class Listen(InboundRequest):
         return notification_line("notifications/subscriptions/acknowledged", shown)
 
     async def _next(self, listener: Listener) -> Change | Topic | Notice | None:
-        """Wait for a change, and keep the way back open meanwhile.
-
-        Returns:
-            It; `None` once the request is cancelled, or the token that it came with is good no
-            more.
-        """
+        """Wait for a change; `None` once the request is cancelled, or its token has expired."""
         authorization = self.context.authorization
         until = inf if authorization is None else authorization.deadline
         while self.cause is None and (now := trio.current_time()) < until:

@@ -117,8 +117,6 @@ class Embedded:
     """One client's view of a registry that runs in the same process.
 
     Args:
-        registry: What is served.
-        limits: The bounds to keep.
         opened: What is open while the registry is served; `None` where `open` is called later.
 
     Raises:

@@ -46,11 +46,7 @@ def serve_reloading(
 ) -> int:
     """Run a server until the client disconnects or a signal arrives; return the exit status.
 
-    Args:
-        command: How it is started.
-        root: Where its source is.
-        broken: Over HTTP, answers in its place; `None` on stdio.
-        grace: Seconds that its calls have to finish.
+    Over HTTP, `broken` answers in its place; it is `None` on stdio.
     """
     timeout = grace + _BEYOND_GRACE
 

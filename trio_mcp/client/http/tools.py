@@ -27,11 +27,7 @@ class KnownTools:
         self._repeatable: set[str] = set()
 
     async def learn(self, tools: Mapping[str, dict[str, Json]]) -> dict[str, str]:
-        """Replace the known tools.
-
-        Returns:
-            By name, the tools that a modern client must not call, and what is wrong with them.
-        """
+        """Replace the known tools; returns those that a modern client must not call, and why."""
         found: dict[str, dict[str, Path]] = {}
         repeatable: set[str] = set()
         refused: dict[str, str] = {}

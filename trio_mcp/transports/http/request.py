@@ -49,7 +49,6 @@ class Refusal(Exception):
     """A request that is refused on the level of HTTP.
 
     Args:
-        status: The status code.
         message: What to do about it.
         headers: Further headers of the response.
         body: The body, if it is not just an error with that message.

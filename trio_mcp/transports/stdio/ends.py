@@ -99,11 +99,7 @@ class PolledEnd(End, Generic[From, To]):
 
 
 class ThreadEnd(End):
-    """An end of a regular file, or of a device that cannot be waited for.
-
-    Args:
-        fd: The descriptor; the end owns it.
-    """
+    """An end, and owner, of a regular file or a device that cannot be waited for."""
 
     def __init__(self, fd: int) -> None:
         super().__init__()

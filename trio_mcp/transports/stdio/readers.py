@@ -102,12 +102,7 @@ class PolledReader(PolledEnd[int, bytes], Reader):
 
 
 class ThreadReader(ThreadEnd, Reader):
-    """A regular file, or a device that cannot be waited for.
-
-    Args:
-        fd: The descriptor; the reader owns it.
-        by_position: Whether it has a position to read at.
-    """
+    """A regular file, which is read at its position, or a device that cannot be waited for."""
 
     def __init__(self, fd: int, *, by_position: bool) -> None:
         super().__init__(fd)

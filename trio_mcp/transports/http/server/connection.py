@@ -366,11 +366,7 @@ class Connection:
         self._read_deadline = inf
 
     def look(self, now: float) -> float:
-        """See whether a deadline has passed or the request has come to need a listener.
-
-        Returns:
-            When to look again.
-        """
+        """See if a deadline has passed or a listener is needed; returns when to look again."""
         due = min(self._read_deadline, self._write_deadline)
         if due <= now:
             self._too_late(self._wait if self._read_deadline <= now else "nothing")

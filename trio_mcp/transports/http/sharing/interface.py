@@ -110,11 +110,7 @@ class SessionSharing:
         """Have the session last, because it is used."""
 
     async def forward(self, message: object) -> bool:
-        """Pass on a cancellation or an answer that is for another replica.
-
-        Returns:
-            Whether it was such a message.
-        """
+        """Pass on a cancellation or an answer for another replica; returns whether it was one."""
         return False
 
     async def settle(self) -> None:

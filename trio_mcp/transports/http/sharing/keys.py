@@ -36,8 +36,6 @@ class SharedKeys:
     """The keys of one server, by its name.
 
     Args:
-        instance: This one.
-        name: The server's.
         take: Called with the keys, the first of which seals, whenever there are others.
     """
 

@@ -110,11 +110,7 @@ class SharedPosts:
                 await trio.sleep(_PAUSE)
 
     async def _take_next(self, take: Take) -> float | None:
-        """Take a message, if there is one.
-
-        Returns:
-            The seconds until another one is due; `None` if no more are taken.
-        """
+        """Take a message; returns the seconds until another is due, `None` at the end."""
         await self._acknowledge()  # first, as it may have failed before: none is taken twice
         claimed = await self._store.claim(self._posts, _KEPT)
         for entry in claimed.entries:

@@ -43,11 +43,7 @@ def check_workers(number: int, own_process: bool, listeners: object) -> None:
 
 @contextmanager
 def shared_settings(private_store: bool) -> Iterator[dict[str, object]]:
-    """What workers are to share, for the length of the block.
-
-    Args:
-        private_store: They have no store yet, and get one of their own.
-    """
+    """What workers are to share during the block: a store too, if they have none yet."""
     if not private_store:
         yield {"folder": None, "store": None}
         return
