@@ -146,7 +146,6 @@ class ControlRouter:
     ) -> None:
         if not servers:
             raise ValueError("there is no server to route to")
-        self._registries = dict(servers)
         patterns = checked_patterns(allowed, servers)
         self._allowed = {
             name: AllowedTools(name, registry, patterns) for name, registry in servers.items()
@@ -159,8 +158,8 @@ class ControlRouter:
     async def __aenter__(self) -> ControlRouter:
         """Open the registries' lifespans."""
         async with AsyncExitStack() as opening:
-            for name, registry in self._registries.items():
-                lifespan = catalogue_of(registry).opened(self._limits)
+            for name, allowed in self._allowed.items():
+                lifespan = catalogue_of(allowed.registry).opened(self._limits)
                 opened = await opening.enter_async_context(lifespan)
                 self._servers[name].open(opened)
             self._lifespans = opening.pop_all()
@@ -264,7 +263,7 @@ class ControlRouter:
         server = self._servers.get(name)
         if server is None or server.is_open:
             return None
-        if catalogue_of(self._registries[name]).needs_running:
+        if catalogue_of(self._allowed[name].registry).needs_running:
             what = f"The lifespan of server {name} is not open; use the router in `async with`"
             return _Problem(what, {"server": name})
         return None

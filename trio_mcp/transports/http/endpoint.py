@@ -98,10 +98,10 @@ class McpEndpoint:
     """When `watch` looks at the tokens of those."""
     _look: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
     stopping: bool = field(default=False, init=False)
-    methods: Methods = field(init=False)
 
-    @methods.default
-    def _list_methods(self) -> Methods:
+    @property
+    def methods(self) -> Methods:
+        """What answers requests, by their HTTP methods."""
         return {"GET": self._get, "POST": self._post, "DELETE": self._delete}
 
     def stop(self) -> None:

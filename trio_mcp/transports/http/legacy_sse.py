@@ -151,10 +151,10 @@ class SseEndpoint:
     _sharing: Sharing
     _open: dict[str, _SseSession] = field(factory=dict, init=False)
     _stopping: bool = field(default=False, init=False)
-    methods: Methods = field(init=False)
 
-    @methods.default
-    def _list_methods(self) -> Methods:
+    @property
+    def methods(self) -> Methods:
+        """What answers requests, by their HTTP methods."""
         return {"GET": self._get, "POST": self._post}
 
     def stop(self) -> None:

@@ -121,13 +121,10 @@ class Lease:
         return self._fd
 
     def __exit__(self, *_: object) -> None:
-        self._let_go()
+        self.close()
 
     def close(self) -> None:
         """Let go as the owner; call it once."""
-        self._let_go()
-
-    def _let_go(self) -> None:
         with self._lock:
             self._holders -= 1
             last = not self._holders

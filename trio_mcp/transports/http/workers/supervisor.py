@@ -119,18 +119,14 @@ class Supervisor:
         ours = {"sockets": self._fds, "timeout": timeout, "since": since}
         self._settings = {**settings, **ours}
         self._timeout = timeout
-        self._kept: Snapshot = {}  # what workers counted that have ended
+        self.counted: Final[Snapshot] = {}
+        """What workers have counted that have ended."""
         self._has_listened = False  # any worker, ever
         self._stop = trio.Event()
         self._hangups = trio.Event()
         self._ended = trio.lowlevel.ParkingLot()
         self._failed: Child | None = None
         self._last_signal = 0
-
-    @property
-    def counted(self) -> Snapshot:
-        """What workers have counted that have ended."""
-        return self._kept
 
     def stop(self) -> None:
         self._stop.set()
@@ -276,7 +272,7 @@ class Supervisor:
             with trio.CancelScope(shield=True):
                 await _end(child.process)
                 await child.channel.aclose()
-            add(self._kept, child.report["metrics"], ended=True)
+            add(self.counted, child.report["metrics"], ended=True)
             self._children.discard(child)
             child.ended = True
             child.changed()
@@ -333,7 +329,7 @@ class Supervisor:
             for child in list(self._children):
                 await child.until(lambda child: not child.asked)
         total = Report(metrics={}, servers={})
-        add(total["metrics"], self._kept)
+        add(total["metrics"], self.counted)
         for child in self._children:
             add(total["metrics"], child.report["metrics"])
             if child.is_live:
