@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
+from trio_mcp.schema.keywords import resolve_pointer
 from trio_mcp.wire.jsonrpc import Json
 
 _LONGEST: Final = 1024 * 1024
@@ -102,15 +104,9 @@ class _Reader:
         return None
 
     def _resolved(self, reference: str) -> Json:
-        found: Json = self._root
-        head, *names = reference.split("/")
-        if head != "#":
-            return None
-        for name in names:
-            if not isinstance(found, dict):
-                return None
-            found = found.get(name.replace("~1", "/").replace("~0", "~"))
-        return found
+        with suppress(LookupError):
+            return resolve_pointer(self._root, reference)[1]
+        return None
 
     def _admits_text(self, schema: Json, depth: int = 0) -> bool:
         """Whether a text could fit. It is taken to, unless the schema clearly says otherwise."""
