@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Exchange(Protocol):
     """The request that a call is part of, and the way back to its caller.
 
-    A call that no client has made (`Registry.call`) has the first five only.
+    A call that no client has made (`Registry.call`) has those up to `log_unsendable` only.
     """
 
     revision: Revision
@@ -27,12 +27,26 @@ class Exchange(Protocol):
     """The parameters of the request."""
     threads: trio.CapacityLimiter | None
     """Bounds the worker threads of plain functions; `None` for Trio's own limiter."""
+    entry: Any
+    """What is called, in the registry that is served."""
+
+    def view(self) -> Any:
+        """Return what the caller sees (a `View`); `None` if that is everything."""
 
     def context_of(self, call: Call) -> Any:
         """Make the `Context` of a call."""
 
     def state_of(self, provider: Any) -> Any:
         """Return what a provider's lifespan yielded; the registry's own for `None`."""
+
+    def lends(self, slots: Any) -> None:
+        """Lend what a call holds (`HeldSlots`) to others, whenever its caller is asked."""
+
+    def unsendable(self, value: Any) -> Any:
+        """Return and log the error for a value that turned out not to be JSON."""
+
+    def log_unsendable(self, error: Exception) -> None:
+        """Log for the author what is wrong with a result."""
 
     id: Id
     """The id of the request."""
@@ -55,17 +69,8 @@ class Exchange(Protocol):
     def cut_short(self) -> Answer | None:
         """Return the answer to a call that has ended by its cancellation."""
 
-    def lends(self, slots: Any) -> None:
-        """Lend what a call holds (`HeldSlots`) to others, whenever its caller is asked."""
-
     def log_error(self, message: str, error: BaseException) -> None:
         """Log an exception, with a message that has `%s` for what was called."""
-
-    def log_unsendable(self, error: Exception) -> None:
-        """Log for the author what is wrong with a result."""
-
-    def unsendable(self, value: Any) -> Any:
-        """Return and log the error for a value that turned out not to be JSON."""
 
     async def hash_binding(self) -> None:
         """Hash what a sealed state of the request is bound to; in a thread, if that is large."""

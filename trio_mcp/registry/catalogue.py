@@ -7,7 +7,7 @@ catalogue (`catalogue_of`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -153,7 +153,7 @@ class Catalogue(Provider):
     def _take_extensions(self, extensions: Extensions | None) -> None:
         self.extensions = extensions
         if extensions is not None:
-            self.has_scopes |= any(method.scopes for method in extensions.methods.values())
+            self._has_scopes |= any(method.scopes for method in extensions.methods.values())
 
     @property
     def methods(self) -> Mapping[str, Method]:
@@ -322,10 +322,7 @@ class Catalogue(Provider):
 
     # -- what providers have ------------------------------------------------------------------
 
-    def propagate_add(self, table: Table, item: Any) -> Iterator[tuple[Provider, Table, Any]]:
-        return super().propagate_add(table, self._around(item))
-
-    def _around(self, item: Any) -> Any:
+    def around(self, item: Any) -> Any:
         """Add the registry's rules of visibility and its middleware to an entry."""
         selection = self.options.selection
         if selection is not None and not selection.shows(item.name, item.description):
@@ -370,7 +367,7 @@ class Catalogue(Provider):
     def find_unlisted(self, uri: str) -> Resource | None:
         found = (mount.unlisted(uri) for mount in self._mounts)
         first = next((resource for resource in found if resource is not None), None)
-        return None if first is None else self._around(first)
+        return None if first is None else self.around(first)
 
     @cached_property
     def completers(self) -> Completers:

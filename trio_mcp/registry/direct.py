@@ -11,11 +11,13 @@ from attrs import frozen
 from trio_mcp.layers.call import Call
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import NO_EXTENSIONS
+from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.lifespan import Opened
 from trio_mcp.registry.results import ConvertedResult, converted
 from trio_mcp.registry.tools import Tool
-from trio_mcp.wire.answers import RawResult
+from trio_mcp.wire.answers import RawResult, Result
 from trio_mcp.wire.conversion import from_wire
+from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.payloads import CallToolResult
 from trio_mcp.wire.revisions import NEWEST, Revision
@@ -26,11 +28,19 @@ class DirectCall:
     """A call that no client has made: the part of an `Exchange` that there is then."""
 
     opened: Opened
+    entry: Tool
     threads: trio.CapacityLimiter | None = None
     revision: Revision = NEWEST
     params: Mapping[str, Json] = NO_EXTENSIONS
 
     def lends(self, slots: Any) -> None: ...
+
+    def view(self) -> None: ...
+
+    def unsendable(self, value: Any) -> McpError:
+        return invalid_result(value, f"tool {self.entry.name}")
+
+    def log_unsendable(self, error: Exception) -> None: ...  # it is raised as well
 
     def context_of(self, call: Call) -> Context:
         return Context(tool=call.name, lifespan=self.state_of(call.provider), opened=self.opened)
@@ -44,6 +54,8 @@ def checked_value(tool: Tool, value: Any) -> Any:
     if isinstance(value, RawResult):
         assert tool.origin is not None  # only providers have such
         return from_wire(tool.origin.outward(value.members), CallToolResult)
+    if isinstance(value, Result):  # of what a tool has called
+        return from_wire(value.members, CallToolResult)
     if isinstance(value, ConvertedResult) or tool.check_output is not None:
         result = converted(tool, value)
         return result if isinstance(value, ConvertedResult) else value

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve, frozen
 
+from trio_mcp.loggers import logger_of
 from trio_mcp.registry.kinds import LISTED, RefType, Table
 from trio_mcp.registry.mount_info import MountInfo
 from trio_mcp.registry.provider import Provider
 from trio_mcp.registry.selection import TAG, check_chosen, described, means, unknown
-from trio_mcp.registry.tools import NAME_CHARACTERS
+from trio_mcp.registry.tools import LONGEST_NAME, NAME_CHARACTERS
 from trio_mcp.registry.uri_prefix import add_prefix, remove_prefix, translated, translator
 from trio_mcp.schema import SchemaError
 from trio_mcp.wire.jsonrpc import Json
@@ -25,7 +26,13 @@ from trio_mcp.wire.safe_repr import safe_repr
 
 if TYPE_CHECKING:
     from trio_mcp.registry.completions import Completer
+    from trio_mcp.registry.delegation import Target
     from trio_mcp.registry.transform import Transform
+
+logger = logger_of("trio_mcp.registry")
+
+_MOST_REACHED: Final = 1000
+"""Entries that are kept of those that no list has."""
 
 
 @frozen
@@ -71,6 +78,7 @@ class Mount:
         self.view: Final = view
         self._watched: Final[set[str]] = set()  # the provider's URIs
         self.number: Final = 1 + max((mount.number for mount in parent.mounts), default=0)
+        self._reached: Final[dict[tuple[Table, str], tuple[Any, Any]]] = {}
         self._ranks: Final[dict[tuple[int, ...], tuple[int, ...]]] = {}
         self.is_late: Final = not provider.is_loaded
         """Whether what the provider has was not known yet."""
@@ -116,6 +124,38 @@ class Mount:
         there = self.parent.table(table).get(self.view.name_of(table, name))
         if there is not None and self._has_made(there, name):
             yield from self.parent.propagate_remove(table, there.name)
+
+    def reached(self, target: Target) -> Target | None:
+        """Return what of the provider is called by a tool, as it is here, in a list or in none."""
+        entry, key = target.entry, (target.table, target.entry.name)
+        item, made = self._reached.get(key, (None, None))
+        if item is not entry:
+            made = self._to_reach(target.table, entry)
+            self._reached[key] = entry, made
+            if len(self._reached) > _MOST_REACHED:
+                del self._reached[next(iter(self._reached))]
+        uri = None if target.uri is None else add_prefix(self.view.prefix, target.uri)
+        return None if made is None else evolve(target, entry=made, uri=uri)
+
+    def _to_reach(self, table: Table, item: Any) -> Any:
+        if None in self.view.changes_of(table, item):
+            return None
+        name = self.view.name_of(table, item.name)
+        if table == "tools" and len(name) > LONGEST_NAME:  # no list has it
+            name = item.name
+        try:
+            return self.parent.around(self._made(table, item, name))
+        except SchemaError as error:  # it was not there when the provider was mounted
+            logger.warning("%s %r is left out: %s", LISTED[table].label, item.name, error)
+            return None
+
+    def inner_name(self, table: Table, name: str) -> str:
+        """Return what the provider calls what has a name here, if it has that."""
+        if LISTED[table].capability == "resources":
+            return self.inward(name) or name
+        prefix, changes = self.view.prefix, self.view.changes[LISTED[table].capability]
+        own = name if prefix is None else name.removeprefix(f"{prefix}_")
+        return next((key for key in changes if self.view.name_of(table, key) == name), own)
 
     def _has_made(self, entry: Any, name: str | None = None) -> bool:
         origin = entry.origin

@@ -107,10 +107,8 @@ class Provider:
             "resource_templates": self._templates,
             "prompts": self._prompts,
         }
-        self.has_scopes = False
-        """Whether anything that was ever registered needs scopes of its own."""
-        self.has_visibility_rules = False
-        """Whether anything that was ever registered may be hidden from a caller."""
+        self._has_scopes = False
+        self._has_visibility_rules = False
         self.tools: Final[Mapping[str, Tool]] = MappingProxyType(self._tools)
         """The tools by name, in the order of their registration."""
         self.resources: Final[Mapping[str, Resource]] = MappingProxyType(self._resources)
@@ -137,6 +135,17 @@ class Provider:
     def mounts(self) -> Sequence[Any]:
         """Where providers are mounted in it: only the catalogue of a registry has such."""
         return ()
+
+    @property
+    def has_scopes(self) -> bool:
+        """Whether anything that can be reached, or ever could, needs scopes of its own."""
+        return self._has_scopes or any(mount.provider.has_scopes for mount in self.mounts)
+
+    @property
+    def has_visibility_rules(self) -> bool:
+        """Whether anything that can be reached, or ever could, may be hidden from a caller."""
+        mounted = (mount.provider.has_visibility_rules for mount in self.mounts)
+        return self._has_visibility_rules or any(mounted)
 
     @property
     def status(self) -> str | None:
@@ -214,8 +223,8 @@ class Provider:
         _check_apart(found)
         for provider, where, item in found:
             provider._tables[where][item.name] = item
-            provider.has_scopes |= bool(item.scopes)
-            provider.has_visibility_rules |= bool(item.visible)
+            provider._has_scopes |= bool(item.scopes)
+            provider._has_visibility_rules |= bool(item.visible)
         _tell(found)
 
     def remove(self, table: Table, *names: str) -> None:
@@ -270,12 +279,17 @@ class Provider:
             return [error]
         return []
 
+    def around(self, item: Any) -> Any:
+        """Return an entry with what is run around all that is here: by default, as it is."""
+        return item
+
     def propagate_add(self, table: Table, item: Any) -> Iterator[tuple[Provider, Table, Any]]:
         """Yield where an entry has to be put: here, and what is made of it further up.
 
         Raises:
             SchemaError: It cannot be put somewhere.
         """
+        item = self.around(item)
         yield self, table, item
         for follower in self.followers:
             yield from follower.propagate_add(table, item)

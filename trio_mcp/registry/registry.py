@@ -337,7 +337,7 @@ class Registry:
         check_trio("Registry.call")
         tool = self._find_tool(name)
         try:
-            keywords = tool.bind({} if arguments is None else dict(arguments))
+            tool, keywords = _ready(tool, {} if arguments is None else dict(arguments))
         except ArgumentError as error:
             raise McpError(INVALID_PARAMS, f"Invalid arguments for tool {name}: {error}") from None
         async with self._catalogue.opened() as open_:
@@ -346,7 +346,7 @@ class Registry:
                 try:
                     if isinstance(keywords, UncheckedArguments):
                         keywords = await keywords.bind()
-                    value = await tool.run(Call(DirectCall(open_), tool, name, keywords))
+                    value = await tool.run(Call(DirectCall(open_, tool), tool, tool.name, keywords))
                 except RefusedArguments as error:
                     raise McpError(INVALID_PARAMS, str(error)) from None
         return await offload(partial(checked_value, tool), value)
@@ -746,6 +746,15 @@ class Registry:
 def catalogue_of(registry: Registry) -> Catalogue:
     """Return the catalogue of a registry, for what serves or mounts it."""
     return registry._catalogue
+
+
+def _ready(tool: Tool, arguments: Json) -> tuple[Tool, Any]:
+    """Return the tool to run, which is another one if it is to call that, and its arguments."""
+    if tool.delegate is None:
+        return tool, tool.bind(arguments)
+    from trio_mcp.registry.delegation import target_of
+
+    return target_of(tool, arguments, lambda entry: True).ready(tool)
 
 
 def _mountable(provider: Any) -> Any:

@@ -76,6 +76,8 @@ class Tool(ReturnsContent):
     """Whether a text is read as JSON where the schema has no use for a text."""
     publishes_timeout: bool = True
     """Whether its description says how long a call may take."""
+    delegate: Callable[..., Any] | None = None
+    """Finds what its calls are for, if they are for something else (a `Delegate`)."""
 
     @cached_property
     def mirrored(self) -> Mapping[str, Path]:
@@ -108,7 +110,9 @@ class Tool(ReturnsContent):
         description: ToolDescription,
         structure: Callable[[dict[str, Json]], Keywords],
     ) -> Tool:
-        """Return the same tool with other arguments."""
+        """Return the same tool with other arguments, or raise `SchemaError`."""
+        if self.delegate is not None:
+            raise SchemaError("its arguments cannot be others: they say what it is to call")
         schema = description.input_schema
         check_headers(schema)
         made = compile_validator(schema, inferred=True) if self.checks_arguments else self._validate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -20,11 +20,15 @@ from trio_mcp.registry.handlers import Handler
 from trio_mcp.registry.invalid import InvalidResult, invalid_result
 from trio_mcp.server.lending import Lending
 from trio_mcp.server.request import RequestContext
+from trio_mcp.server.scopes import view_of
 from trio_mcp.threads import offload
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import META_LOG_LEVEL, Revision
+
+if TYPE_CHECKING:  # most servers hide nothing
+    from trio_mcp.server.view import View
 
 
 class HandlerCall(InboundRequest):
@@ -130,6 +134,9 @@ class HandlerCall(InboundRequest):
     @property
     def threads(self) -> trio.CapacityLimiter:
         return self.context.server.threads
+
+    def view(self) -> View | None:
+        return view_of(self.context)
 
     def context_of(self, call: Call) -> Context:
         return self.context.make_context(call.name, self.conversation, call.provider)

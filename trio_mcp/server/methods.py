@@ -140,6 +140,8 @@ def call_tool(context: RequestContext) -> dict[str, Json] | HandlerCall:
         note_refusal("tool", None, NOT_FOUND, context, name)
         _require(context, "tools")
         raise unknown_tool(name, names_seen(context, catalogue.tools))
+    if tool.delegate is not None:
+        return _delegated(context, tool)
     return _bound(context, tool)
 
 
@@ -149,12 +151,35 @@ def _bound(context: RequestContext, entry: Tool | Prompt) -> dict[str, Json] | H
     try:
         return HandlerCall(context, entry, entry.bind({} if arguments is None else arguments))
     except ArgumentError as error:
-        note_refusal(entry.kind, entry.name, INVALID_ARGUMENTS, context)
-        message = f"Invalid arguments for {entry.kind} {entry.name}: {error}"
-        is_result = entry.kind == "tool" and context.revision.argument_errors_are_results
-        if is_result and isinstance(arguments, dict | None):
-            return tool_failure(message)
-        raise McpError(INVALID_PARAMS, message, entry.refusal_data(error, context.id)) from None
+        return _refused(context, entry, error)
+
+
+def _delegated(context: RequestContext, tool: Tool) -> dict[str, Json] | HandlerCall:
+    """Make the call of what a tool is to call."""
+    from trio_mcp.registry.delegation import target_of
+
+    arguments, named = context.params.get("arguments"), tool
+    try:
+        given = {} if arguments is None else arguments
+        target = target_of(tool, given, lambda entry: not hides(context, entry))
+        named = target.entry
+        entry, keywords = target.ready(tool)
+        return HandlerCall(context, entry, keywords)
+    except ArgumentError as error:
+        return _refused(context, tool, error, named)
+
+
+def _refused(
+    context: RequestContext, entry: Tool | Prompt, error: ArgumentError, named: Any = None
+) -> dict[str, Json]:
+    """Answer a call whose arguments do not fit: for what is named, if that is not the entry."""
+    named = entry if named is None else named
+    note_refusal(named.kind, named.name, INVALID_ARGUMENTS, context)
+    message = f"Invalid arguments for {named.kind} {named.name}: {error}"
+    is_result = entry.kind == "tool" and context.revision.argument_errors_are_results
+    if is_result and isinstance(context.params.get("arguments"), dict | None):
+        return tool_failure(message)
+    raise McpError(INVALID_PARAMS, message, named.refusal_data(error, context.id)) from None
 
 
 def read_resource(context: RequestContext) -> HandlerCall:

@@ -10,12 +10,14 @@ is hidden in lists and suggestions, if the registry wants that; who calls it lea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from trio_mcp.registry.catalogue import Catalogue
 from trio_mcp.registry.handlers import Handler
 from trio_mcp.registry.kinds import CALLED, RESOURCE
+from trio_mcp.schema import ArgumentError
 from trio_mcp.server.request import RequestContext
 from trio_mcp.server.server import Server
 from trio_mcp.wire.jsonrpc import Batch, Json, Message, Request
@@ -98,9 +100,20 @@ def handlers_of(catalogue: Catalogue, method: str, params: Mapping[str, Json]) -
         yield from _watched(catalogue, params)
     elif kind is not None:
         found = kind.find(catalogue, params)
-        yield from () if found is None else (found,)
+        if found is not None:
+            yield found
+            if getattr(found, "delegate", None) is not None:
+                yield from _target(found, params.get("arguments"))
     elif catalogue.extensions is not None and method in catalogue.extensions.methods:
         yield catalogue.extensions.methods[method]
+
+
+def _target(tool: Any, arguments: Json) -> Iterator[Handler]:
+    """What a tool is to call, if that is there: whether the caller sees it is for others to say."""
+    from trio_mcp.registry.delegation import target_of
+
+    with suppress(ArgumentError):
+        yield target_of(tool, arguments, lambda entry: True).entry
 
 
 def _watched(catalogue: Catalogue, params: Mapping[str, Json]) -> Iterator[Handler]:
