@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from trio_mcp.compose.gateway import RemoteOptions as RemoteOptions
     from trio_mcp.compose.gateway import open_gateway as open_gateway
     from trio_mcp.compose.gateway import open_proxy as open_proxy
+    from trio_mcp.compose.search.searchable import searchable as searchable
     from trio_mcp.compose.supervised import Backoff as Backoff
     from trio_mcp.registry.forwarding import ArgumentRef as ArgumentRef
     from trio_mcp.registry.forwarding import forwarded_entry as forwarded_entry
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 MODULES: Final = by_name(
     {
         "compose.gateway": "Gateway GatewayOptions RemoteOptions open_gateway open_proxy",
+        "compose.search.searchable": "searchable",
         "compose.supervised": "Backoff",
         "registry.forwarding": "ArgumentRef forwarded_entry",
         "registry.provider": "Provider",
