@@ -122,3 +122,23 @@ def test_what_is_wrong_is_said_in_one_line(cli: CommandLine, tmp_path: Path) -> 
     assert wrong.error == "--upstream-token-env is for a URL; a command takes --env"
     assert "--env is for a command" in cli("proxy", "http://localhost:1", "--env", "A=B").error
     assert "cannot be started" in cli("proxy", "--", "/nowhere/at-all").error
+
+
+@pytest.mark.requirement("Q1")
+@pytest.mark.long
+async def test_a_gateway_has_its_tools_found_and_called(tmp_path: Path, cli: CommandLine) -> None:
+    path = tmp_path / "mcp.json"
+    configured(path, calc=CALCULATOR, words=STRINGS)
+    options = ("--search", "--pin", "calc_add", "--wait", "60", *HTTP)
+    async with running([*COMMAND, "gateway", str(path), *options]) as server:
+        async with connect(await url_of(server)) as client:
+            assert list(client.tools) == ["search_tools", "call_tool", "calc_add"]
+            told = client.tools["search_tools"].description or ""
+            assert told.endswith("There are tools of: calc, words.")
+            found = (await client.call_tool("search_tools", {"query": "count the words"})).text
+            assert found.startswith("words_count(text: string)\n")
+            call = {"name": "calc_add", "arguments": {"a": 1, "b": 2}}
+            assert (await client.call_tool("call_tool", call)).text == "3.0"
+        server.signal(signal.SIGTERM)
+        assert await server.exit() == 0
+    assert "--pin is for --search" in cli("gateway", str(path), "--pin", "calc_add").error

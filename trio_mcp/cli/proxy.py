@@ -115,6 +115,17 @@ def gateway(
             "comes later joins then.",
         ),
     ] = 1.0,
+    search: Annotated[
+        bool,
+        Parameter(
+            help="List two tools in place of all: one that finds tools by words, and one that "
+            "calls them."
+        ),
+    ] = False,
+    pin: Annotated[
+        tuple[str, ...],
+        Parameter(help="With --search, a tool that is listed all the same, as SERVER_NAME."),
+    ] = (),
     http: HttpServerOptions = _STDIO,
     options: ProxyOptions = ProxyOptions(),
 ) -> int:
@@ -129,8 +140,11 @@ def gateway(
         raise Failure(f"{file} is a folder; name the file in it, such as {file / 'mcp.json'}")
     if watch and not file.is_file():
         raise Usage(f"--watch is for a file, and {file} is none")
+    if pin and not search:
+        raise Usage("--pin is for --search: without it, all tools are listed")
     file = file.resolve() if file.is_file() else file
-    return _serve(_gathered(file, watch, wait, options), http, options)
+    opened = _gathered(file, watch, wait, options)
+    return _serve(_shown(opened, search, pin, watch), http, options)
 
 
 def _next_depth() -> str:
@@ -146,9 +160,26 @@ def _next_depth() -> str:
 
 
 @asynccontextmanager
+async def _shown(
+    opened: AbstractAsyncContextManager[Gateway],
+    search: bool,
+    pinned: tuple[str, ...],
+    watch: bool,
+) -> AsyncIterator[Registry]:
+    from trio_mcp.compose import searchable
+
+    async with opened as found:
+        if not search:
+            yield found.registry
+            return
+        about = None if watch else f"There are tools of: {', '.join(found.states)}."
+        yield searchable(found.registry, pinned=pinned, about=about)
+
+
+@asynccontextmanager
 async def _gathered(
     file: Path, watch: bool, wait: float, options: ProxyOptions
-) -> AsyncIterator[Registry]:
+) -> AsyncIterator[Gateway]:
     from trio_mcp.compose import open_gateway
     from trio_mcp.transports import ProcessOptions
 
@@ -173,7 +204,7 @@ async def _gathered(
             if changes is not None:
                 follow = partial(_follow, file, changes, found)
                 await stack.enter_async_context(background_task(follow))
-            yield found.registry
+            yield found
     except (ConfigError, ModuleNotFoundError) as error:
         raise Failure(str(error)) from None
 

@@ -102,7 +102,7 @@ def _block(contents: Any) -> Json:
 def _messages(members: Members) -> Members:
     """Return the messages of a prompt as the result of a tool; a question stays what it is."""
     messages = members.get("messages")
-    if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         return members
     return {"content": [_spoken(message) for message in messages]}
 

@@ -76,20 +76,12 @@ class Finder:
         provider: The provider.
         tables: What of it is found.
         rank: How, in place of the index.
-        expected: The names of tools that should be there.
     """
 
-    def __init__(
-        self,
-        provider: Provider,
-        tables: Sequence[Table],
-        rank: Rank | None,
-        expected: Collection[str],
-    ) -> None:
+    def __init__(self, provider: Provider, tables: Sequence[Table], rank: Rank | None) -> None:
         self._provider = provider
         self._tables = tables
         self._rank = rank
-        self._expected = set(expected)
         self._state = trio.lowlevel.RunVar[_State]("search")
 
     async def find(self, query: str, threads: trio.CapacityLimiter | None) -> list[str]:
@@ -145,10 +137,6 @@ class Finder:
             start = _PROMPT if table == "prompts" else ""
             there = list(self._provider.table(table).items())  # threads may change it
             offers.update((f"{start}{name}", item.description) for name, item in there)
-        missing = [name for name in self._expected if name not in offers]
-        if missing:  # a server elsewhere may have come too late, or have no such tool
-            logger.warning("Pinned, but not there: %s", ", ".join(sorted(missing))[:1000])
-            self._expected.difference_update(missing)
         return _Edition(versions, MappingProxyType(offers))
 
     # -- the author's own way -------------------------------------------------------------

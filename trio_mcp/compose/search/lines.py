@@ -77,13 +77,13 @@ class _Writer:
             return self._type(self._referred(schema["$ref"]))
         choices = [schema["const"]] if "const" in schema else _list(schema.get("enum"))
         if choices:
-            return _either([_constant(each) for each in choices[: _MOST_CHOICES + 1]])
+            return _either([_constant(choice) for choice in choices[: _MOST_CHOICES + 1]])
         for types in map(_list, map(schema.get, ("anyOf", "oneOf"))):
             if types:
-                return _either([self._type(each) for each in types[: _MOST_CHOICES + 1]])
+                return _either([self._type(option) for option in types[: _MOST_CHOICES + 1]])
         kinds = _list(schema.get("type"))
         if kinds:
-            return _either([self._type({**schema, "type": each}) for each in kinds[:10]])
+            return _either([self._type({**schema, "type": kind}) for kind in kinds[:10]])
         if schema.get("type") == "array":
             items = self._type(schema.get("items"))
             return f"({items})[]" if "|" in items else f"{items}[]"
@@ -138,7 +138,7 @@ def _head(described: Described) -> str:
         return signature(described.name, described.input_schema)
     if isinstance(described, PromptDescription):
         arguments = (described.arguments or [])[:_MOST_PARAMETERS]
-        taken = ", ".join(f"{each.name}{'' if each.required else '?'}" for each in arguments)
+        taken = ", ".join(f"{taken.name}{'' if taken.required else '?'}" for taken in arguments)
         return f"{described.name}({taken}) (a prompt: get_prompt)"
     if isinstance(described, ResourceDescription):
         return f"{described.uri} (a resource: read_resource)"
@@ -153,6 +153,7 @@ def fields_of(described: Described) -> Iterator[Field]:
     yield described.name[:_LONGEST_TEXT], 3.0
     yield (described.title or "")[:_LONGEST_TEXT], 2.0
     yield (described.description or "")[:_LONGEST_TEXT], 1.0
+    yield " ".join(sorted(described.tags))[:_LONGEST_TEXT], 1.0
     if isinstance(described, ToolDescription):
         properties = described.input_schema.get("properties")
         if isinstance(properties, Mapping):

@@ -64,7 +64,8 @@ def searchable(
 
     Args:
         provider: A `Registry`, with all that is mounted in it, or another `Provider`.
-        pinned: The names of tools that stay in the list. They are found as well.
+        pinned: The names, or `tag:` and a tag, of tools that stay in the list. They are found as
+            well.
         rank: Ranks what there is, in place of comparing words (BM25): gets the query and a mapping
             of descriptions by name, which is the same object until something changes, and returns
             names, the best first. It may be async; else it runs in a worker thread. If it fails,
@@ -114,7 +115,7 @@ def searchable(
         rank = None if rank is None else provider._prepared(rank)
         provider = catalogue_of(provider)
     reach = _Reaching(catalogue, provider)
-    search = _Search(Finder(provider, tables, rank, pinned), reach, results)
+    search = _Search(Finder(provider, tables, rank), reach, results)
     told = _SEARCH if about is None else f"{_SEARCH} {about}"
     _add(registry, "search_tools", told, _searching(results), function=search)
     _add(registry, "call_tool", _CALL, _naming("tool"), delegate=reach.tool)
@@ -122,7 +123,7 @@ def searchable(
         _add(registry, "read_resource", _READ, _URI, delegate=reach.resource)
     if prompts:
         _add(registry, "get_prompt", _WRITE, _naming("prompt"), delegate=reach.prompt)
-    catalogue.mount(provider, _Pinned(None, frozenset(pinned), {each: {} for each in _KINDS}))
+    catalogue.mount(provider, _Pinned(None, frozenset(pinned), {kind: {} for kind in _KINDS}))
     return registry
 
 
@@ -140,7 +141,7 @@ def _front(provider: Any) -> Registry:
             "another registry, and mount there what searchable(...) returns"
         )
     options = asdict(own.options, recurse=False)
-    for inside in ("visible", "lifespan", "around_requests", "around_calls"):
+    for inside in ("visible", "selection", "lifespan", "around_requests", "around_calls"):
         del options[inside]
     registry = Registry(
         **asdict(provider.info, recurse=False),
@@ -158,8 +159,8 @@ def _front(provider: Any) -> Registry:
 class _Pinned(View):
     """Only some tools appear; resources and prompts all do."""
 
-    def name_of(self, table: Table, name: str) -> str | None:
-        return super().name_of(table, name) if table == "tools" else name
+    def shows(self, table: Table, item: Any) -> bool:
+        return table != "tools" or super().shows(table, item)
 
 
 # -- the tools ------------------------------------------------------------------------------
