@@ -148,6 +148,15 @@ ROWS: Final = (
         ],
     ),
     Row(
+        "[states](guides/state.md) that are kept from call to call",
+        [Limits().max_states, Limits().max_state_bytes, Limits().max_states // 10],
+        [
+            "features/test_state.py::test_an_owner_with_more_than_a_tenth_loses_what_was_not_used_longest",
+            "features/test_state.py::test_beyond_all_states_the_one_that_was_not_used_longest_goes",
+            "features/test_state.py::test_a_state_of_a_megabyte_is_refused",
+        ],
+    ),
+    Row(
         "tasks that a proxy knows",
         [argument(PassedTasks, "limit")],
         ["compose/test_shares.py::test_many_tasks_of_one_leave_those_of_others_known"],

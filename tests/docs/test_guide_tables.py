@@ -187,6 +187,7 @@ OPTIONS: dict[str, Any] = {
     "max_concurrent": 2,
     "scopes": ["files"],
     "tags": {"files"},
+    "state": "caller",
     "task": False,
     "extensions": {},
 }

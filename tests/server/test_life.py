@@ -365,7 +365,7 @@ async def test_what_a_context_tells(revision):
     assert context.tool == "look"
     assert isinstance(context.lifespan, Span)
     assert context.request_id == answer["id"]
-    assert len(context.connection_id) == 8
+    assert len(context.connection_id) == 16
     assert context.revision == revision
     assert (context.client.name, context.client.version) == ("test-client", "1.0")
     assert context.meta["x.test/trace"] == "t1"

@@ -128,7 +128,7 @@ async def test_a_refused_call_is_logged_once(revision, method, params, kind, nam
     assert record.levelno == logging.INFO
     assert (getattr(record, kind), record.outcome, record.duration) == (name, outcome, 0)
     assert record.request_id == answer["id"]
-    assert len(record.connection_id) == 8
+    assert len(record.connection_id) == 16
     said = f"{'Unknown ' + kind if outcome == 'not found' else kind.capitalize()} {name or ''}"
     assert record.getMessage() == f"{said.rstrip()}: {outcome} in 0.0 ms"
     assert SECRET not in str(record.__dict__)
@@ -143,7 +143,7 @@ async def test_an_exception_is_logged_whole_and_can_be_found(autojump_clock, cap
     assert record.exc_info[2] is not None
     assert record.tool == "act"
     assert record.request_id == answer["id"]
-    assert len(record.connection_id) == 8
+    assert len(record.connection_id) == 16
 
 
 @pytest.mark.requirement("B11")

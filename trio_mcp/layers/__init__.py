@@ -15,6 +15,7 @@ that an entry or a server does not need is absent: it costs nothing.
 | `forwarding` | at a mount | results that are passed on as they came |
 | `mounting` | at a mount | names of resources in results, as they are in the registry |
 | `converting` | always | what the function returned becomes the members of a result |
+| `keeping` | when an entry is made | state that lasts from call to call |
 | `middleware` | when an entry is placed | what the author runs around calls |
 | `mounting` | at a mount | names and state of the provider; then the provider's own layers |
 | `concurrency` | when an entry is made | how many calls of an async function run at a time |
@@ -77,6 +78,10 @@ def _around_results(entry: Any) -> list[NamedLayer]:
 
 def _around_values(entry: Any) -> list[NamedLayer]:
     layers: list[NamedLayer] = []
+    if entry.state is not None and entry.origin is None:
+        from trio_mcp.layers.keeping import keeping  # few entries keep any
+
+        layers.append(("keeping", keeping(entry)))
     if entry.middleware:
         from trio_mcp.layers.middleware import middleware
 

@@ -39,6 +39,9 @@ class Exchange(Protocol):
     def state_of(self, provider: Any) -> Any:
         """Return what a provider's lifespan yielded; the registry's own for `None`."""
 
+    def state_keeper(self, provider: Any) -> Any:
+        """Return what keeps state for the caller (a `StateKeeper`), in a provider's code."""
+
     def lends(self, slots: Any) -> None:
         """Lend what a call holds (`HeldSlots`) to others, whenever its caller is asked."""
 

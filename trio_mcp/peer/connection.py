@@ -87,7 +87,7 @@ class Connection(ReplyChannel):
         has_hung_up: Callable[[], bool] | None = None,
         is_held: bool = False,
     ) -> None:
-        self.id = secrets.token_hex(4)
+        self.id = secrets.token_hex(8)
         self._transport = transport
         self._limits = limits
         self._other_side = other_side

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import trio
 from attrs import evolve, field, frozen
 
 from trio_mcp.background import run_all
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from trio_mcp.registry.sealing import Sealer
     from trio_mcp.registry.selection import Selection, Visible
     from trio_mcp.registry.tools import Tool
+    from trio_mcp.store.protocol import Store
 
 logger = logger_of("trio_mcp")
 
@@ -93,6 +95,7 @@ class Catalogue(Provider):
         self._shared_keys: Sequence[str] | None = None
         self._sealer: Sealer | None = None
         self.used_states: Final = UsedStates()
+        self._own_store: Final = trio.lowlevel.RunVar["Store"]("store")
 
     # -- its own entries ------------------------------------------------------------------
 
@@ -223,6 +226,18 @@ class Catalogue(Provider):
         # Without the package nothing is sealed, and keys would be an error of the program's.
         if self.options.state_keys is None and find_spec("cryptography") is not None:
             self._shared_keys, self._sealer = keys, None
+
+    @property
+    def own_store(self) -> Store:
+        """A store in memory, one for each run of Trio, where instances share none."""
+        try:
+            return self._own_store.get()
+        except LookupError:
+            from trio_mcp.store.memory import MemoryStore  # few servers need one
+
+            store = MemoryStore()
+            self._own_store.set(store)
+            return store
 
     @property
     def sealer(self) -> Sealer:
@@ -466,7 +481,7 @@ class Catalogue(Provider):
         try:
             if not (self._has_lifespan or self.extensions is not None or self._mounts):
                 self._log_what_is_unknown()
-                yield Opened()
+                yield Opened(store=shared_store())
             else:
                 async with AsyncExitStack() as stack:
                     yield await self._open(stack, limits or Limits())
@@ -498,6 +513,17 @@ class Catalogue(Provider):
                     "the store that instances share: give it a store of its own, or leave "
                     "Registry.running to the server"
                 )
+        every = ("session", "caller", "handle", "new handle")
+        if store not in (None, self._shared.store) and self.keeps_state(*every):
+            raise RuntimeError(
+                f"registry {self.name!r} was opened by Registry.running, without the store that "
+                "instances share, and keeps state: leave Registry.running to the server"
+            )
+
+    def keeps_state(self, *scopes: str) -> bool:
+        """Whether an entry keeps state that belongs to one of these."""
+        tables = self._tables.values()
+        return any(entry.state in scopes for table in tables for entry in table.values())
 
     async def _open(self, stack: AsyncExitStack, limits: Limits) -> Opened:
         found = Opened(await stack.enter_async_context(self.lifespan(limits)), shared_store())

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from trio_mcp.auth.authorization import Authorization
     from trio_mcp.registry.asking import ElicitResult
     from trio_mcp.registry.conversation import Conversation
+    from trio_mcp.registry.http_info import HttpInfo
+    from trio_mcp.registry.kept_state import KeptState
     from trio_mcp.registry.lifespan import Opened
     from trio_mcp.wire.payloads import Implementation, LoggingLevel, ToolDescription
     from trio_mcp.wire.questions import CreateMessageResult, ModelPreferences, Root, SamplingMessage
@@ -81,8 +83,44 @@ class Context(Generic[Lifespan]):
     meta: dict[str, Any] | None = None
     """The `_meta` of the request."""
 
+    http: HttpInfo | None = None
+    """The HTTP request, with its headers; on the transport HTTP+SSE, the one that began the
+    stream. `None` on other transports, and for a task."""
+
+    _state: KeptState | None = field(default=None, repr=False, eq=False)
     _conversation: Conversation | None = field(default=None, repr=False)
     _opened: Opened | None = field(default=None, repr=False, eq=False)
+
+    @property
+    def state(self) -> KeptState:
+        """What lasts from call to call: JSON values by names, as the entry's option `state` says.
+
+        What a call has changed is kept when it returns; if it fails, is cancelled or takes too
+        long, it is not. Of what two calls change at the same time, both is kept; of the same name,
+        what was written last.
+
+        Raises:
+            RuntimeError: What runs was registered without `state`.
+        """
+        if self._state is None:
+            raise RuntimeError(
+                f"{self.tool} keeps no state: register it with state='caller', 'session' or "
+                "'handle'. What the lifespan yielded is Context.lifespan"
+            )
+        return self._state
+
+    async def save_state(self) -> None:
+        """Keep what is in `state` now, whatever becomes of the call.
+
+        Raises:
+            TypeError: Something in it is not JSON.
+            ToolError: It is too long, there is no room for it, or its handle is good no more.
+            McpError: The store cannot be used (`-32603`).
+
+        If cancelled, it may have been kept or not.
+        """
+        if self.state._opened is not None:  # as it is not in a test of the function alone
+            await self.state._opened.save()
 
     @property
     def caller(self) -> Authorization | None:

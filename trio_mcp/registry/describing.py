@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -55,5 +56,14 @@ def handler_fields(
         "context_parameter": described.context_parameter,
         "injection": injection,
         "scopes": scopes_of(options.get("scopes", ())),
+        "state": _state_of(function, options.get("state")),
         "extensions": options.get("extensions", NO_EXTENSIONS),
     }
+
+
+def _state_of(function: Callable[..., Any], scope: Any) -> str | None:
+    if scope is None:
+        return None
+    from trio_mcp.registry.kept_state import check_scope  # few keep any
+
+    return check_scope(scope, inspect.signature(function).parameters)

@@ -19,6 +19,7 @@ from trio_mcp.wire.answers import RawResult, Result
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import CallToolResult
 from trio_mcp.wire.revisions import NEWEST, Revision
 
@@ -27,6 +28,8 @@ from trio_mcp.wire.revisions import NEWEST, Revision
 class DirectCall:
     """A call that no client has made: the part of an `Exchange` that there is then."""
 
+    catalogue: Any
+    limits: Limits
     opened: Opened
     entry: Tool
     threads: trio.CapacityLimiter | None = None
@@ -44,6 +47,13 @@ class DirectCall:
 
     def context_of(self, call: Call) -> Context:
         return Context(tool=call.name, lifespan=self.state_of(call.provider), opened=self.opened)
+
+    def state_keeper(self, provider: Any) -> Any:
+        from trio_mcp.registry.kept_state import StateKeeper  # few tools keep any
+
+        catalogue: Any = self.catalogue if provider is None else provider
+        store = self.opened.store or catalogue.own_store
+        return StateKeeper(catalogue.name, store, self.limits, None, "Registry.call", "")
 
     def state_of(self, provider: Any) -> Any:
         return self.opened.state if provider is None else self.opened.state_of(provider)

@@ -60,6 +60,8 @@ class Handler:
     """Bounds how many run at the same time; `None` for any number."""
     scopes: frozenset[str] = frozenset()
     """What a caller's access token must allow, where callers have one."""
+    state: str | None = None
+    """What its state belongs to (a `StateScope`); `None` where nothing is kept between calls."""
     extensions: Mapping[str, Any] = NO_EXTENSIONS
     """By identifier, what it was registered with for extensions, as each of them has checked it."""
     visible: tuple[Callable[[Context], bool], ...] = ()
@@ -89,8 +91,9 @@ class Handler:
         keep("label", self._label())
         keep("is_async", is_async(self.function))
         inside = self.origin is not None and self.origin.item.gets_context
-        own = self.context_parameter is not None or self.injection is not None
-        keep("gets_context", own or bool(self.middleware) or inside)
+        own = (self.context_parameter, self.injection, self.state)
+        asks = any(part is not None for part in own)
+        keep("gets_context", asks or bool(self.middleware) or inside)
         for name, value in zip(("layers", "run", "chain"), compose(self), strict=True):
             keep(name, value)
 

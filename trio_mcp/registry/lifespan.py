@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -17,6 +17,9 @@ from trio_mcp.counters import Counters
 from trio_mcp.loggers import logger_of
 from trio_mcp.wire.errors import LifespanError
 from trio_mcp.wire.limits import Limits
+
+if TYPE_CHECKING:  # few servers have one
+    from trio_mcp.store.protocol import Store
 
 logger = logger_of("trio_mcp")
 
@@ -29,7 +32,7 @@ class Opened:
         store: What the instances of the server share, if there are several.
     """
 
-    def __init__(self, state: Any = None, store: object = None) -> None:
+    def __init__(self, state: Any = None, store: Store | None = None) -> None:
         self.state: Final = state
         self.store: Final = store
         self.providers: Final[dict[Any, Any]] = {}

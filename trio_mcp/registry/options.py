@@ -10,6 +10,7 @@ from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.payloads import Annotations, Icon, ToolAnnotations
 
 if TYPE_CHECKING:
+    from trio_mcp.registry.kept_state import StateScope
     from trio_mcp.schema.parameters import Parameter
 
 CacheScope = Literal["public", "private"]
@@ -39,6 +40,7 @@ class ToolOptions(_Options, total=False):
     parameters: Sequence[Parameter] | None
     annotations: ToolAnnotations | Mapping[str, Any] | None
     max_concurrent: int | None
+    state: StateScope | None
     task: Any
 
 
@@ -57,8 +59,11 @@ class ResourceOptions(FileOptions, total=False):
     """The options of `Registry.resource`, which documents them."""
 
     size: int | None
+    state: StateScope | None
 
 
 @public
 class PromptOptions(_Options, total=False):
     """The options of `Registry.prompt`, which documents them."""
+
+    state: StateScope | None

@@ -250,6 +250,9 @@ class Registry:
                 `_meta`, as `fastmcp.tags`.
             task: `True`, or `TaskOptions`, if calls outlive their connection, for clients that know
                 of tasks. The registry must have the extension `Tasks`.
+            state: What it keeps in `Context.state` from call to call: state of a `session`, of a
+                `caller`, or of a `handle`, which callers give as the argument `handle`. One that
+                begins such a state, and gives out `context.state.handle`, has `new handle`.
             extensions: What extensions are to know of it, by their identifiers.
 
         Returns:
@@ -341,12 +344,14 @@ class Registry:
         except ArgumentError as error:
             raise McpError(INVALID_PARAMS, f"Invalid arguments for tool {name}: {error}") from None
         async with self._catalogue.opened() as open_:
-            usual = self._catalogue.usual_timeout(limits or Limits())
+            limits = limits or Limits()
+            usual = self._catalogue.usual_timeout(limits)
             with trio.fail_after(usual if tool.timeout is None else tool.timeout):
                 try:
                     if isinstance(keywords, UncheckedArguments):
                         keywords = await keywords.bind()
-                    value = await tool.run(Call(DirectCall(open_, tool), tool, tool.name, keywords))
+                    exchange = DirectCall(self._catalogue, limits, open_, tool)
+                    value = await tool.run(Call(exchange, tool, tool.name, keywords))
                 except RefusedArguments as error:
                     raise McpError(INVALID_PARAMS, str(error)) from None
         return await offload(partial(checked_value, tool), value)
@@ -378,6 +383,7 @@ class Registry:
             scopes: What a caller's access token must allow, where callers have one.
             tags: Words to choose it by, in `Registry`, `mount` and `visible`. They are in its
                 `_meta`, as `fastmcp.tags`.
+            state: What it keeps in `Context.state` from call to call, as for `tool`.
             extensions: What extensions are to know of it, by their identifiers.
 
         Raises:
@@ -511,6 +517,7 @@ class Registry:
             scopes: What a caller's access token must allow, where callers have one.
             tags: Words to choose it by, in `Registry`, `mount` and `visible`. They are in its
                 `_meta`, as `fastmcp.tags`.
+            state: What it keeps in `Context.state` from call to call, as for `tool`.
             extensions: What extensions are to know of it, by their identifiers.
 
         Raises:

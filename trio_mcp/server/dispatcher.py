@@ -69,6 +69,7 @@ class Dispatcher:
                 caller,
                 session,
                 session.authorization,
+                session.headers,
             )
             answer = handler(context)
             if answer.__class__ is dict:
@@ -104,6 +105,7 @@ class Dispatcher:
                 caller,
                 session,
                 session.authorization,
+                session.headers,
             )
         )
 

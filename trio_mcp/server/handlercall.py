@@ -144,6 +144,9 @@ class HandlerCall(InboundRequest):
     def state_of(self, provider: Any) -> Any:
         return self.context.server.state_of(provider)
 
+    def state_keeper(self, provider: Any) -> Any:
+        return self.context.state_keeper(provider)
+
     @property
     def lending(self) -> Lending:
         if self._lending is None:  # few calls wait for their client

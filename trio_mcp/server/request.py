@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from attrs import define, evolve
+from attrs import define, evolve, field
 
 from trio_mcp.registry.context import Context
 from trio_mcp.server.caller import Caller
@@ -20,6 +20,7 @@ from trio_mcp.wire.revisions import Revision
 if TYPE_CHECKING:  # no start waits for the room of OAuth
     from trio_mcp.auth.authorization import Authorization
     from trio_mcp.registry.conversation import Conversation
+    from trio_mcp.registry.http_info import HttpInfo
 
 
 T = TypeVar("T")
@@ -43,6 +44,8 @@ class RequestContext:
     """On which connection."""
     authorization: Authorization | None = None
     """What its sender's token allows: kept here, as the next request may have another token."""
+    headers: Mapping[bytes, bytes] | None = field(default=None, repr=False)
+    """Those of the HTTP request that brought it, credentials among them."""
 
     @property
     def revision(self) -> Revision:
@@ -62,7 +65,7 @@ class RequestContext:
             McpError: The caller has declared too much (`-32602`).
         """
         caller = self.caller.kept(self.server.limits.max_client_bytes)
-        return evolve(self, params=params, caller=caller)
+        return evolve(self, params=params, caller=caller, headers=None)
 
     def complete(self, result: dict[str, Json]) -> dict[str, Json]:
         """Add to a result what the request's revision wants in every result."""
@@ -88,6 +91,21 @@ class RequestContext:
             about["arguments"] = about["arguments"] or {}  # none at all are no others
         return [self.server.registry.name, self.method, about, self.session.principal]
 
+    def state_keeper(self, provider: Any) -> Any:
+        """Return what keeps state for its sender, in the code of a provider (a `StateKeeper`)."""
+        from trio_mcp.registry.kept_state import StateKeeper  # few servers keep any
+
+        session, server = self.session, self.server
+        catalogue = server.catalogue if provider is None else provider
+        return StateKeeper(
+            registry=catalogue.name,
+            store=server.opened.store or catalogue.own_store,
+            limits=server.limits,
+            principal=session.principal,
+            connection=session.connection_id,
+            owner=session.principal or session.address or "",
+        )
+
     def make_context(
         self, tool: str, conversation: Conversation | None = None, provider: Any = None
     ) -> Context:
@@ -110,9 +128,17 @@ class RequestContext:
             authorization=self.authorization,
             client=self.caller.identity(),
             meta=self.meta,
+            http=self._http(),
             conversation=conversation,
             opened=server.opened,
         )
+
+    def _http(self) -> HttpInfo | None:
+        if self.headers is None:
+            return None
+        from trio_mcp.registry.http_info import Headers, HttpInfo  # over HTTP only
+
+        return HttpInfo(Headers(self.headers))
 
 
 def params_of(context: RequestContext, kind: type[T]) -> T:

@@ -37,6 +37,8 @@ class Session:
     """Who the client was proved to be; `None` where nothing was proved."""
     authorization: Authorization | None = None
     """What the token of the last request allows; `None` where no token is needed."""
+    headers: Mapping[bytes, bytes] | None = field(default=None, repr=False)
+    """Those of the HTTP request that is admitted; `None` on other transports."""
     log_level: str = "info"
     """What a legacy client wants to hear (`logging/setLevel`)."""
     subscriptions: int = 0

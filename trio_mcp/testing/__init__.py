@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 from trio_mcp.public import by_name, lazily
 
 if TYPE_CHECKING:
+    from trio_mcp.registry.http_info import HttpInfo as HttpInfo
+    from trio_mcp.registry.kept_state import KeptState as KeptState
     from trio_mcp.testing.answers import CANCEL as CANCEL
     from trio_mcp.testing.answers import DECLINE as DECLINE
     from trio_mcp.testing.overrides import override as override
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 _MODULES: Final = by_name(
     {
+        "registry.http_info": "HttpInfo",
+        "registry.kept_state": "KeptState",
         "testing.answers": "CANCEL DECLINE",
         "testing.overrides": "override",
         "testing.suites.lines": "LineEnds LineTransportSuite",

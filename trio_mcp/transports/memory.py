@@ -129,7 +129,7 @@ class Embedded:
         check_registry(registry)
         self._limits = limits or Limits()
         self._server = Server(registry, self._limits, opened)
-        self.session = Session(f"in-process-{secrets.token_hex(4)}")
+        self.session = Session(f"in-process-{secrets.token_hex(8)}")
         self._idle = trio.lowlevel.ParkingLot()
         self._inbound = Inbound(
             Dispatcher(self._server, self.session),
@@ -209,4 +209,6 @@ async def handle_message(
     check_trio("handle_message")
     check_registry(registry)
     async with catalogue_of(registry).opened(limits) as opened:
-        return await Embedded(registry, limits, opened).handle(message)
+        embedded = Embedded(registry, limits, opened)
+        embedded.session.connection_id = None  # who sends the next message is not known
+        return await embedded.handle(message)

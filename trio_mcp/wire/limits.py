@@ -24,6 +24,9 @@ SERVER_BOUNDS: Final = (
     "progress_rate",
     "max_subscriptions",
     "max_subscription_bytes",
+    "max_state_bytes",
+    "max_states",
+    "state_idle",
     "startup_timeout",
     "lifespan_timeout",
 )
@@ -90,6 +93,16 @@ class Limits:
     max_subscription_bytes: int = field(default=256 * 1024, validator=_count)
     """Bytes of the URIs, and of what else is named, in all subscriptions of one connection or
     session. They are kept for as long as these last."""
+
+    max_state_bytes: int = field(default=16 * 1024, validator=_count)
+    """Bytes of what is kept from call to call for one session, one caller or one handle."""
+
+    max_states: int = field(default=10_000, validator=_count)
+    """States that are kept, of which one owner may have a tenth; for another one, the least
+    recently used is removed."""
+
+    state_idle: float = field(default=86_400.0, validator=_positive)
+    """Seconds for which a state is kept that no call uses, at least; at most a hundredth longer."""
 
     cancel_timeout: float = field(default=1.0, validator=_at_least_zero)
     """Seconds that a cancelled call has to end before it is answered anyway."""

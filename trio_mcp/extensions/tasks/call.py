@@ -41,6 +41,8 @@ class KeptCall(Kept):
             "capabilities": request.capabilities,
             "principal": request.principal,
         }
+        if request.connection_id is not None:
+            kept["connection_id"] = request.connection_id
         if client is not None:
             kept["client"] = {"name": client.name, "version": client.version}
         if token is not None:

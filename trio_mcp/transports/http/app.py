@@ -69,6 +69,10 @@ _NOT_TRIO: Final = (
     "this app runs on Trio, and this ASGI server on asyncio; for such servers, "
     "from trio_mcp.aio import http_app"
 )
+_STATELESS: Final = (
+    "%s keeps state for sessions or callers: modern clients over HTTP have no session, and say who "
+    "calls with a token only, so their calls will fail; state='handle' works for all"
+)
 
 Page = Callable[[HttpRequest], Awaitable[None]]
 
@@ -178,6 +182,9 @@ class HttpApp:
             has_scopes = self._catalogue.scopes or self._catalogue.has_scopes
             if has_scopes and not policy.asks_for_tokens:
                 logger.warning("%s needs scopes, but clients need no token", self.registry.name)
+            unknown = ["session"] if policy.asks_for_tokens else ["session", "caller"]
+            if self._catalogue.keeps_state(*unknown):
+                logger.warning(_STATELESS, self.registry.name)
             self._telemetry = Telemetry("server") if is_configured() else None
             self._health.since = time.monotonic()
             self._health.store = None if self._store is None else sharing.store

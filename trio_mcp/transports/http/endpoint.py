@@ -311,7 +311,7 @@ class McpEndpoint:
         self, http: HttpRequest, request: Request, session: HttpSession
     ) -> None:
         async def answer() -> None:
-            begun = await session.begin(request, http.authorization)
+            begun = await session.begin(request, http)
             if isinstance(begun, Result | McpError):
                 line = reply_line(request.id, begun)
                 await http.respond(200, line[:-1], headers=session.headers)
@@ -345,8 +345,10 @@ class McpEndpoint:
         async def answer() -> None:
             channel = ResponseOnly()
             session.authorization = http.authorization  # each request keeps the one it came with
+            session.headers = http.headers
             # No checkpoint before the tasks run: whatever is opened here is closed by them.
             opened, reply = inbound.take(batch, channel)
+            session.headers = None  # which they have taken along
             async with trio.open_nursery() as nursery:
                 for request in opened:
                     nursery.start_soon(run, request)
@@ -425,6 +427,7 @@ def _session_of(http: HttpRequest, caller: Caller = UNKNOWN_CALLER) -> Session:
         caller=caller,
         principal=http.principal,
         authorization=http.authorization,
+        headers=http.headers,
     )
 
 

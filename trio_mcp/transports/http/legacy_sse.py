@@ -179,6 +179,7 @@ class SseEndpoint:
             network=HTTP,
             principal=http.principal,
             authorization=http.authorization,
+            headers=http.headers,
         )
         stream = SseLines()
 

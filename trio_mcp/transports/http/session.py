@@ -20,7 +20,6 @@ from typing import Final
 
 import trio
 
-from trio_mcp.auth.authorization import Authorization
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
@@ -339,17 +338,17 @@ class HttpSession:
             self.store.drop(stream.name)
         self._scope.cancel()
 
-    async def begin(
-        self, message: Request, authorization: Authorization | None
-    ) -> Answer | SessionStream:
+    async def begin(self, message: Request, http: HttpRequest) -> Answer | SessionStream:
         """Answer a request at once, or have it answered on a stream.
 
         A client that leaves its calls alone cannot heap them up: while there is no slot for
         another, this waits. Cancelled meanwhile (the client left), the call is not begun.
         """
         stream = SessionStream(f"{self.sharing.prefix}{next(self._numbers)}", self, message)
-        self.session.authorization = authorization  # each request keeps the one it came with
+        session = self.session  # each request keeps the token, and the headers, it came with
+        session.authorization, session.headers = http.authorization, http.headers
         request = self.inbound.admit(message, stream)
+        session.headers = None
         if not isinstance(request, InboundRequest):
             if is_setting(message.method):
                 await self.sharing.settle()

@@ -44,6 +44,7 @@ from trio_mcp.store.changes import (
     key_part,
 )
 from trio_mcp.store.exact import dumps, loads
+from trio_mcp.store.quota import Quota
 from trio_mcp.transports.http.request import no_stream
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sharing.changes import SharedChange, SharedChanges
@@ -55,7 +56,6 @@ from trio_mcp.transports.http.sharing.interface import (
     SessionReplica,
     SessionSharing,
 )
-from trio_mcp.transports.http.sharing.owner import OwnSessions
 from trio_mcp.transports.http.sharing.recording import ElsewhereStream, Recorder, SharedRecord
 from trio_mcp.wire.jsonrpc import (
     Id,
@@ -140,6 +140,7 @@ class SharedSession(SessionSharing):
     async def begin(self) -> None:
         await self._put(self._describe())
         for id in await self._owner.add(self._id):
+            await self._owner.remove(id)
             surplus = SharedSession(self._instance, id, self._options, self._changes)
             await surplus.forget()
 
@@ -169,9 +170,9 @@ class SharedSession(SessionSharing):
             await self._end_came_back.wait()
 
     @property
-    def _owner(self) -> OwnSessions:
-        owner = self._about.get("owner", "")
-        return OwnSessions(self._store, owner, self._options.max_sessions, self._instance.keep)
+    def _owner(self) -> Quota:
+        owner, limit = self._about.get("owner", ""), self._options.max_sessions
+        return Quota(self._store, "sessions", owner, limit, self._instance.keep)
 
     async def forget(self) -> None:
         """End the session, for all, and remove what is kept of it."""
