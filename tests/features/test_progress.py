@@ -68,7 +68,7 @@ async def test_nothing_is_told_unless_somebody_asked(revision):
 
 
 @some_revisions
-@pytest.mark.parametrize("token", ["p1", "", "ünï 😀", 0, 7, -1, 2**53])
+@pytest.mark.parametrize("token", ["p1", "", "ünï 😀", "x" * 1024, 0, 7, -1, 2**53])
 async def test_a_token_comes_back_as_it_was(revision, token):
     async with serving(reporting((0.5, 2, "half of it")), revision=revision) as (client, _):
         assert text_of(await call(client, token=token)) == "done"
@@ -80,7 +80,7 @@ async def test_a_token_comes_back_as_it_was(revision, token):
 
 
 @some_revisions
-@pytest.mark.parametrize("token", [None, True, 1.5, [], {}, ["p1"]])
+@pytest.mark.parametrize("token", [None, True, 1.5, [], {}, ["p1"], "x" * 1025])
 async def test_a_token_that_is_none_asks_for_nothing(revision, token):
     async with serving(reporting(1), revision=revision) as (client, _):
         assert text_of(await call(client, token=token)) == "done"

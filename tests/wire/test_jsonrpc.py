@@ -230,6 +230,8 @@ def test_invalid_utf8_is_named():
         (b'{"jsonrpc":"2.0","id":true,"method":"m"}', "", "not a boolean"),
         (b'{"jsonrpc":"2.0","id":[],"method":"m"}', "", "not an array"),
         (b'{"jsonrpc":"2.0","id":{},"result":1}', "", "not an object"),
+        (b'{"jsonrpc":"2.0","id":"%1025d","method":"m"}' % 1, "", '"id" may have at most 1024'),
+        (b'{"jsonrpc":"2.0","id":"%1025d","result":1}' % 1, "", '"id" may have at most 1024'),
         (b"[]", "", "empty batch"),
     ],
 )

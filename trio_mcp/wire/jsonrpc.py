@@ -39,6 +39,9 @@ Id = str | int
 
 UNKNOWN_ID: Final = ""
 
+MAX_ID: Final = 1024
+"""Characters of an id, and of a progress token: they are kept, and sent again and again."""
+
 MAX_DEPTH: Final = 254
 """Levels of nesting that are served: what orjson can encode again."""
 
@@ -135,7 +138,8 @@ def decode(
         return _unread(line, error, max_batch, max_values)
     try:  # most messages are plain requests and results: this is the short way for them
         id: Json = value["id"]
-        if value["jsonrpc"] == "2.0" and (id.__class__ is int or id.__class__ is str):
+        kind = id.__class__
+        if value["jsonrpc"] == "2.0" and (kind is int or (kind is str and len(id) <= MAX_ID)):
             if "method" in value:
                 method, params = value["method"], value["params"]
                 if method.__class__ is str and params.__class__ is dict:
@@ -149,7 +153,7 @@ def decode(
 
 
 def is_id(value: Json) -> bool:
-    return value.__class__ is int or value.__class__ is str
+    return value.__class__ is int or (value.__class__ is str and len(value) <= MAX_ID)
 
 
 def _message_of(value: Json, max_batch: int) -> Message:
@@ -173,6 +177,8 @@ def _single(value: Json) -> Single:
         return _invalid(UNKNOWN_ID, "a message must be a JSON object", value)
     id: Json = value.get("id", UNKNOWN_ID)
     if not is_id(id):
+        if isinstance(id, str):
+            return _invalid(UNKNOWN_ID, f'"id" may have at most {MAX_ID} characters')
         return _invalid(UNKNOWN_ID, '"id" must be a string or an integer', id)
     if value.get("jsonrpc") != "2.0":
         return _invalid(id, '"jsonrpc" must be "2.0"', value.get("jsonrpc"))
