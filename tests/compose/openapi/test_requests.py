@@ -1,11 +1,14 @@
 """What arguments become in a request."""
 
 import base64
+from contextlib import nullcontext
+from typing import Any
 
 import httpx2
 import pytest
 
 from tests.compose.openapi.support import Service, document, get
+from tests.support.turns import turns_of_another_task
 from trio_mcp import McpError
 from trio_mcp.errors import ToolError
 
@@ -113,6 +116,34 @@ async def test_forms_files_and_texts() -> None:
         await registry.call("notes", {"body": "Hello, World"})
     assert service.request.content == b"Hello, World"
     assert service.request.headers["content-type"] == "text/plain"
+
+
+MANY: Any = {f"k{number}": "v" for number in range(30_000)}
+
+
+@pytest.mark.parametrize("where", ["body", "query", "path"])
+async def test_others_get_their_turn_while_many_arguments_are_written(where: str) -> None:
+    value = {"type": "object", "additionalProperties": {"type": "string"}}
+    operation: Any = {"parameters": [{"name": "x", "in": where, "required": True, "schema": value}]}
+    if where == "body":
+        content = {"application/x-www-form-urlencoded": {"schema": value}}
+        operation = {"requestBody": {"content": content}}
+    path = "/it/{x}" if where == "path" else "/it"
+    service = Service()
+    registry = service.registry(document({path: {"post": {"operationId": "it", **operation}}}))
+    async with turns_of_another_task() as turns:
+        with nullcontext() if where == "body" else pytest.raises(ToolError, match="too long"):
+            await registry.call("it", {"body" if where == "body" else "x": MANY})
+    assert turns.count > 10
+    assert where != "body" or service.request.content.count(b"&") == len(MANY) - 1
+
+
+async def test_a_body_has_a_bounded_number_of_parts() -> None:
+    value = {"type": "object", "additionalProperties": {"type": "string"}}
+    body = {"requestBody": {"content": {"multipart/form-data": {"schema": value}}}}
+    registry = Service().registry(document({"/it": {"post": {"operationId": "it", **body}}}))
+    with pytest.raises(ToolError, match="at most 1000 parts"):
+        await registry.call("it", {"body": MANY})
 
 
 async def test_names_that_models_cannot_say_are_changed_and_told_apart() -> None:

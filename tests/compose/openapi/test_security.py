@@ -67,6 +67,22 @@ async def test_keys_are_in_no_schema_and_in_no_error(caplog: pytest.LogCaptureFi
     assert "s3cret" not in repr(registry.tools["pets_list"])
 
 
+@pytest.mark.parametrize("key", ["s3cret", "s3&cret"])
+async def test_a_service_that_repeats_keys_tells_nobody(key: str) -> None:
+    def repeating(request: httpx2.Request) -> httpx2.Response:
+        said = f"{request.url} {request.headers.get('authorization')} are of no use"
+        code = 302 if request.url.path.endswith("pets") else 403
+        return httpx2.Response(code, text=said, headers={"Location": f"https://b.example/?{said}"})
+
+    service = Service(repeating)
+    registry = service.registry(auth={"key": key, "bearer": "t0ken"})
+    for tool, arguments in (("pets_list", {"limit": 47}), ("styles", ARGUMENTS)):
+        with pytest.raises(ToolError, match=r"47.*…|Bearer …") as failed:
+            await registry.call(tool, arguments)
+        assert "cret" not in str(failed.value)
+        assert "t0ken" not in str(failed.value)
+
+
 async def test_neither_keys_nor_arguments_are_in_the_log_of_the_http_client(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

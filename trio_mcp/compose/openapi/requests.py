@@ -35,6 +35,7 @@ from trio_mcp.compose.openapi.parameters import (
 from trio_mcp.compose.openapi.security import Shown
 from trio_mcp.errors import ToolError
 from trio_mcp.schema import Validator
+from trio_mcp.threads import offload
 from trio_mcp.wire.jsonrpc import Json
 
 ReadFile = Callable[[str], Awaitable[bytes]]
@@ -46,6 +47,8 @@ _STYLED: Final = frozenset({"style", "explode", "allowReserved"})
 _PLAIN: Final = re.compile(r"[\w.+-]+/[\w.+-]+(;[\x20-\x7e]*)?")
 _OCTETS: Final = "application/octet-stream"
 _LONGEST_PREFIX: Final = 500
+_MOST_PARTS: Final = 1000
+"""Of a multipart body. Most frameworks take no more."""
 
 
 @frozen
@@ -76,7 +79,13 @@ async def body_of(
         return _content(file.data, media_type or _OCTETS)
     if kind == "multipart":
         parts = value if isinstance(value, dict) else {"body": value}
+        if sum(len(each) if isinstance(each, list) else 1 for each in parts.values()) > _MOST_PARTS:
+            raise ToolError(f"A body may have at most {_MOST_PARTS} parts")
         return {"files": [part async for part in _parts(body, parts, read_file)]}
+    return await offload(_encoded, value, body, kind)
+
+
+def _encoded(value: Json, body: Body, kind: str) -> dict[str, Any]:
     if kind == "form":
         pairs = list(_form(body, value)) if isinstance(value, dict) else []
         return _content(joined(pairs).encode(), "application/x-www-form-urlencoded")
@@ -164,7 +173,19 @@ async def build(
     read_file: ReadFile | None,
 ) -> httpx2.Request:
     """Build a request, or raise `ToolError` if an argument cannot be sent."""
-    locations, body, label = plan.arguments.locations, plan.arguments.body, plan.operation.label
+    body = plan.arguments.body
+    content = {} if body is None else await body_of(body, arguments, read_file)
+    return await offload(_built, arguments, client, plan, after, content)
+
+
+def _built(
+    arguments: Mapping[str, Json],
+    client: httpx2.AsyncClient,
+    plan: Plan,
+    after: Mapping[str, str],
+    content: dict[str, Any],
+) -> httpx2.Request:
+    locations, label = plan.arguments.locations, plan.operation.label
     sent = [
         (locations[each], value)
         for each, value in arguments.items()
@@ -173,9 +194,6 @@ async def build(
     in_path = {
         location.name: (location, value) for location, value in sent if location.where == "path"
     }
-    content: dict[str, Any] = {}
-    if body is not None:
-        content = await body_of(body, arguments, read_file)
     # Some documents tell operations at the same path apart by a query or a fragment.
     path, _, own = plan.operation.path.partition("#")[0].partition("?")
     try:

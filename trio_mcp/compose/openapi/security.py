@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Final
-from urllib.parse import quote, urljoin
+from urllib.parse import quote, unquote, urljoin
 
 import httpx2
 import trio
@@ -39,6 +39,9 @@ _WANTED: Final = {
     "": "a token, a str",
 }
 
+_SHORTEST: Final = 4
+"""Characters of a credential that no other word is taken for."""
+
 
 @frozen
 class Shown:
@@ -48,6 +51,15 @@ class Shown:
     query: tuple[Pair, ...] = field(default=(), repr=False)
     cookies: tuple[Pair, ...] = field(default=(), repr=False)
     auth: httpx2.Auth | None = field(default=None, repr=False)
+
+    def hide(self, text: str) -> str:
+        """Leave credentials out of what a service has said: some repeat what they were sent."""
+        for _, value in (*self.headers.items(), *self.query, *self.cookies):
+            bare = value.rpartition(" ")[2]  # "Bearer" may stay
+            for secret in {bare, unquote(bare)}:
+                if len(secret) >= _SHORTEST:
+                    text = text.replace(secret, "…")
+        return text
 
 
 class Security:

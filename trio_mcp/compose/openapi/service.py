@@ -109,7 +109,7 @@ class Service:
         if 300 <= answer.code < 400:
             return _redirection(plan, answer)
         if not 200 <= answer.code < 300:
-            raise ToolError(refusal_of(answer, plan.operation.label))
+            raise ToolError(_refusal(plan, answer))
         content, value = await _read(answer, contents_of)
         if more:
             content = [*content, TextContent(_more(plan, more))]
@@ -134,7 +134,7 @@ class Service:
         if answer.code in (404, 410):
             raise ResourceNotFound(uri)
         if not 200 <= answer.code < 300:
-            raise McpError(INTERNAL_ERROR, refusal_of(answer, plan.operation.label))
+            raise McpError(INTERNAL_ERROR, _refusal(plan, answer))
         content, _ = await _read(answer, contents_of)
         return content[0].text if isinstance(content[0], TextContent) else answer.body
 
@@ -254,9 +254,13 @@ def _target(request: httpx2.Request, answer: Answer) -> httpx2.URL | None:
     return target if origin_of(target) == origin_of(request.url) else None
 
 
+def _refusal(plan: Plan, answer: Answer) -> str:
+    return plan.shown.hide(refusal_of(answer, plan.operation.label))
+
+
 def _redirection(plan: Plan, answer: Answer) -> CallToolResult:
     """What an operation that redirects elsewhere returns: a link, if it is meant to."""
-    location = answer.headers.get("location", "")[:2000]
+    location = plan.shown.hide(answer.headers.get("location", ""))[:2000]
     known = {code.upper() for code, _ in members(plan.operation.details.get("responses"))}
     if answer.code == 304 or not location or not known & {str(answer.code), "3XX"}:
         where = f" to {location}, which is not followed" if location else ""
