@@ -79,7 +79,7 @@ async def body_of(
         return _content(file.data, media_type or _OCTETS)
     if kind == "multipart":
         parts = value if isinstance(value, dict) else {"body": value}
-        if sum(len(each) if isinstance(each, list) else 1 for each in parts.values()) > _MOST_PARTS:
+        if sum(len(part) if isinstance(part, list) else 1 for part in parts.values()) > _MOST_PARTS:
             raise ToolError(f"A body may have at most {_MOST_PARTS} parts")
         return {"files": [part async for part in _parts(body, parts, read_file)]}
     return await offload(_encoded, value, body, kind)
