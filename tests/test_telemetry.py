@@ -231,6 +231,40 @@ async def test_rounds_with_answers_are_one_request(telemetry: Telemetry) -> None
     assert all(span.status.is_unset for span in served)
 
 
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_what_the_server_asks_is_a_part_of_the_call(
+    telemetry: Telemetry, transport: str, era: Any
+) -> None:
+    """In a legacy revision it is a request of the server's; later it is a part of a result."""
+
+    async def say(params: dict[str, Any]) -> dict[str, Any]:
+        seen.append(trace.get_current_span().get_span_context())
+        return {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
+
+    seen: list[Any] = []
+    registry = Registry("asking")
+
+    @registry.tool
+    async def think(context: Context) -> str:
+        return str((await context.sample("Say hi", max_tokens=5)).content)
+
+    with trio.fail_after(LIMIT):
+        async with TRANSPORTS[transport](
+            registry, era=era, handlers=Handlers(sampling=say)
+        ) as client:
+            assert (await client.call_tool("think")).success
+    answered = telemetry.named("sampling/createMessage", "SERVER")
+    assert [each.span_id for each in seen] == [answered.context.span_id]
+    called = [each for each in telemetry.spans if each.name == "tools/call think"]
+    if era == "modern":
+        assert is_child(answered, called[0])
+    else:
+        asked = telemetry.named("sampling/createMessage", "CLIENT")
+        assert is_child(answered, asked)
+        assert is_child(asked, called[1])
+
+
 async def test_middleware_is_within_the_servers_span(telemetry: Telemetry) -> None:
     from trio_mcp.middleware import McpRequest
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter, time_ns
+from types import TracebackType
 from typing import Any, Final, Literal
 
 from attrs import define, field
@@ -96,7 +97,7 @@ def current_trace() -> dict[str, str]:
     if is_configured():
         from opentelemetry import propagate
 
-        with _harmless():
+        with _harmless:
             propagate.inject(found)
     return found
 
@@ -118,12 +119,17 @@ def current_ids() -> dict[str, str]:
 
 def continued(params: Mapping[str, Json]) -> dict[str, Json]:
     """Return the parameters of a request with the trace that the current task is in."""
-    trace, meta = current_trace(), params.get("_meta")
-    if not trace:
+    trace, meta = current_trace(), params.get("_meta", {})
+    if not trace or not isinstance(meta, dict):
         return dict(params)
-    kept = meta if isinstance(meta, dict) else {}
-    kept = {key: value for key, value in kept.items() if key not in BOUNDS}
+    kept = {key: value for key, value in meta.items() if key not in BOUNDS}
     return {**params, "_meta": {**kept, **trace}}
+
+
+def meta_of(params: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return the `_meta` of a request; nothing if it has none."""
+    meta = params.get("_meta")
+    return meta if isinstance(meta, dict) else {}
 
 
 # -- what is measured ---------------------------------------------------------------------
@@ -221,7 +227,7 @@ class Telemetry:
                 outcome.note(error)
                 raise
             finally:
-                with _harmless():
+                with _harmless:
                     _finish(span, outcome)
                     seconds = perf_counter() - began
                     self._requests.record(seconds, _measured({**attributes, **outcome.attributes}))
@@ -234,7 +240,7 @@ class Telemetry:
         from opentelemetry import context, trace
 
         span = token = None
-        with _harmless():
+        with _harmless:
             parent, links = self._parent(carrier_of(carrier))
             started = time_ns() - int(ago * 1e9)
             span = self._tracer.start_span(
@@ -244,7 +250,7 @@ class Telemetry:
         try:
             yield span or trace.INVALID_SPAN
         finally:
-            with _harmless():
+            with _harmless:
                 if token is not None:
                     context.detach(token)
                 if span is not None:
@@ -275,7 +281,7 @@ class Telemetry:
     ) -> None:
         """Measure a session that has ended, perhaps with an error."""
         kind = {} if error is None else {"error.type": type(error).__qualname__}
-        with _harmless():
+        with _harmless:
             self._sessions.record(seconds, _measured({**attributes, **kind}))
 
 
@@ -291,10 +297,22 @@ def _finish(span: Any, outcome: Outcome) -> None:
         span.set_status(Status(StatusCode.ERROR))
 
 
-@contextmanager
-def _harmless() -> Iterator[None]:
-    """Log what an exporter, or whatever else the application has set, raises in the block."""
-    try:
-        yield
-    except Exception as error:
+class _Harmless(AbstractContextManager[None, bool]):
+    """Logs what an exporter, or whatever else the application has set, raises in the block."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
         logger.warning("OpenTelemetry failed: %s", type(error).__name__, exc_info=error)
+        return True
+
+
+_harmless: Final = _Harmless()

@@ -22,6 +22,8 @@ from trio_mcp.extensions.tasks import Tasks
 from trio_mcp.extensions.tasks.slots import Slots
 from trio_mcp.registry.states import MOST_STATES, STATES_OF_ONE
 from trio_mcp.store.memory import MAX_MEMORY
+from trio_mcp.telemetry import BOUNDS
+from trio_mcp.transports.http.guard import MOST_SCRAPES, SCRAPES
 
 PAGE: Final = ROOT / "docs" / "limits.md"
 
@@ -75,6 +77,16 @@ ROWS: Final = (
         "calls that wait for an answer of a person",
         [HttpPolicy().max_concurrent_each],
         [f"{HTTP}/test_shares.py::test_a_call_that_waits_for_its_client_holds_no_slot"],
+    ),
+    Row(
+        "what a request says of its trace",
+        [*BOUNDS.values()],
+        ["test_telemetry.py::test_baggage_is_bounded"],
+    ),
+    Row(
+        "scrapes of `/metrics`",
+        [int(SCRAPES), MOST_SCRAPES],
+        [f"{HTTP}/test_prometheus.py::test_scraping_has_a_rate_of_its_own"],
     ),
     Row(
         "requests in a second",

@@ -399,7 +399,7 @@ class ClientSession:
             match question:
                 case {"method": str(method)}:
                     params = question.get("params") or {}
-                    answers[key] = await self.inbound.handlers.answer(method, params)
+                    answers[key] = await self.inbound.answer(method, params)
                 case _:
                     raise ProtocolError("a question in inputRequests has no method")
 

@@ -239,6 +239,10 @@ class ToolTable:
             return self._timeout
         return max(self._timeout, min(limit, self._max_timeout - _LAG) + _LAG)
 
+    def has(self, name: str) -> bool:
+        """Whether the server has listed a tool by that name of its own."""
+        return self._local_name(name) in self.tools
+
     def describe(self, request: McpRequest) -> ToolDescription | None:
         """Find the description of the tool that a request calls (`McpRequest`)."""
         if request.method != CALL_TOOL.name or request.target is None:

@@ -11,8 +11,7 @@ from attrs import evolve
 from trio_mcp.client.session import ClientRequest, ClientSession, ConnectOptions
 from trio_mcp.client.transport import ClientTransport, Params
 from trio_mcp.errors import ClientError
-from trio_mcp.registry.middleware import McpRequest
-from trio_mcp.telemetry import OTHER, Telemetry, continued, request_attributes
+from trio_mcp.telemetry import OTHER, Telemetry, continued, meta_of, request_attributes
 from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.methods import CALL_TOOL
 
@@ -37,30 +36,36 @@ class TracedSession(ClientSession):
         super().__init__(transport, options)
         self._telemetry = Telemetry("client")
         self._network = network
+        self._questions = Telemetry("server")
+        self.inbound.answer = self._answer
         self._began = trio.current_time()
 
     async def _traced(self, method: str, params: Params, id: Id | None, send: _Send) -> Any:
         id = self.transport.next_id() if id is None else id
-        revision = None if self._negotiated is None else self._negotiated.revision.name
-        attributes = request_attributes(
-            method if method in self.options.methods else OTHER,
-            self._target_of(method, params),
-            revision,
-            id,
-            self._network,
-        )
-        meta = params.get("_meta")
-        with self._telemetry.request(attributes, meta if isinstance(meta, dict) else {}) as outcome:
+        attributes = self._attributes(method, self._target_of(method, params), id)
+        with self._telemetry.request(attributes, meta_of(params)) as outcome:
             result = await send(continued(params), id)
             outcome.note(result)
         return result
 
+    async def _answer(self, method: str, params: Params) -> Params:
+        """Answer a question of the server."""
+        with self._questions.request(self._attributes(method), meta_of(params)):
+            return await self.inbound.handlers.answer(method, params)
+
+    def _attributes(self, method: str, target: str | None = None, id: Id = "") -> dict[str, Any]:
+        revision = None if self._negotiated is None else self._negotiated.revision.name
+        known = method if method in self.options.methods else OTHER
+        return request_attributes(known, target, revision, id, self._network)
+
     def _target_of(self, method: str, params: Params) -> str | None:
         """Return what a request names: a tool only if the server has listed it."""
-        request = McpRequest(method=method, params=params)
-        if method == CALL_TOOL.name and self.options.tools.describe(request) is None:
+        name = params.get("name")
+        if not isinstance(name, str) or (
+            method == CALL_TOOL.name and not self.options.tools.has(name)
+        ):
             return None
-        return request.target
+        return name
 
     # -- all ways to send a request -------------------------------------------------------
 

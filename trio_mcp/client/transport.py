@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar, Protocol
 
@@ -29,6 +29,9 @@ from trio_mcp.wire.methods import ELICIT
 logger = logger_of("trio_mcp.client")
 
 Params = dict[str, Json]
+
+AnswerQuestion = Callable[[str, Params], Awaitable[Params]]
+"""Answers a question of the server: its method, and its parameters."""
 
 
 class ClientTransport(Protocol):
@@ -94,6 +97,12 @@ class InboundHandler:
     """Takes an answer for the request that it belongs to."""
     paused: Callable[[], AbstractContextManager[None]] = field(default=nullcontext, init=False)
     """Holds the client's own deadlines while a question is open."""
+    answer: AnswerQuestion = field(init=False)
+    """Answers a question of the server, by its handler."""
+
+    @answer.default
+    def _by_handler(self) -> AnswerQuestion:
+        return lambda method, params: self.handlers.answer(method, params)
 
     @property
     def takes_batches(self) -> bool:
@@ -106,7 +115,7 @@ class InboundHandler:
             return Result({})
         if request.method == ELICIT.name:
             self.notifications.note_elicitation(request.params)
-        return ServerRequestCall(request, self.handlers, self.timeout, self.paused)
+        return ServerRequestCall(request, self.answer, self.timeout, self.paused)
 
     def notified(self, notification: Notification) -> None:
         self.notifications.take(notification)
@@ -129,7 +138,7 @@ class ServerRequestCall(InboundRequest):
     """A server's request that a handler answers. Our own deadlines stand still meanwhile."""
 
     request: Request
-    handlers: Handlers
+    answer: AnswerQuestion
     timeout: float
     paused: Callable[[], AbstractContextManager[None]] = nullcontext
 
@@ -141,7 +150,7 @@ class ServerRequestCall(InboundRequest):
         request = self.request
         try:
             with scope, self.paused():
-                result = await self.handlers.answer(request.method, request.params)
+                result = await self.answer(request.method, request.params)
                 return Result(result, on_encode_error=self._unsendable)
         except McpError as error:
             return error

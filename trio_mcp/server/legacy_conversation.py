@@ -10,6 +10,7 @@ from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed, notification
 from trio_mcp.registry.changes import Notice
 from trio_mcp.server.conversation import ENDED, RequestConversation
 from trio_mcp.server.request import RequestContext
+from trio_mcp.telemetry import Telemetry, continued, is_configured, request_attributes
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Json
@@ -53,6 +54,15 @@ class LegacyConversation(RequestConversation):
         for scope in self._waiting:
             scope.cancel()
 
+    async def _send(self, method: str, params: dict[str, Json], deadline: float) -> Json:
+        context, send = self._context, self._call.channel.send_request
+        if not is_configured():
+            return await send(method, params, deadline)
+        network = context.session.network
+        about = request_attributes(method, None, context.revision.name, "", network)
+        with Telemetry("client").request(about, {}):
+            return await send(method, continued(params), deadline)
+
     async def _ask(self, method: str, params: dict[str, Json], key: str | None) -> Json:
         timeout = self._limits.question_timeout
         deadline = trio.current_time() + timeout
@@ -61,7 +71,7 @@ class LegacyConversation(RequestConversation):
         try:
             async with self._waiting_for_caller(timeout):
                 with waiting:
-                    return await self._call.channel.send_request(method, params, deadline)
+                    return await self._send(method, params, deadline)
             raise McpError(INVALID_REQUEST, ENDED)
         except DeadlinePassed:
             message = f"The client did not answer {method} within {timeout:g} s"

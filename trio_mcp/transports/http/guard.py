@@ -49,9 +49,9 @@ _ANY: Final = "*"
 _AUTHORITY: Final = r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{0,5})?"
 _HOST: Final = re.compile(_AUTHORITY)
 _ORIGIN: Final = re.compile(f"https?://{_AUTHORITY}")
-_SCRAPES: Final = 10.0
+SCRAPES: Final = 10.0
 """How often in a second an address may ask for metrics, where clients have a rate."""
-_MOST_SCRAPES: Final = 100
+MOST_SCRAPES: Final = 100
 _LONGEST: Final = 365 * 86_400.0
 """Seconds: the most that `Retry-After` says, however low the rate is."""
 
@@ -82,8 +82,8 @@ class Guard:
         self._principals = _Rate("principals", policy.rate, policy, sharing)
         self._guesses = _Rate("guesses", policy.guess_rate, policy, sharing)
         # Of this instance alone: metrics are there when a store is not.
-        often = evolve(policy, burst=_MOST_SCRAPES)
-        self._scrapes = _Rate("scrapes", _SCRAPES, often, Sharing())
+        often = evolve(policy, burst=MOST_SCRAPES)
+        self._scrapes = _Rate("scrapes", SCRAPES, often, Sharing())
         if policy.auth is None:
             yield
             return
