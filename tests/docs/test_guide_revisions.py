@@ -176,7 +176,8 @@ async def meta_of_a_result(revision: str) -> str:
 async def form_of_result(tool: str, revision: str) -> str:
     result, _ = await called(revision, tool)
     assert result["content"][0]["type"] == "text"
-    return "structured" if "structuredContent" in result else "text"
+    found = result.get("structuredContent")
+    return "text" if found is None else "wrapped" if "result" in found else "structured"
 
 
 async def form_of_audio(revision: str) -> str:

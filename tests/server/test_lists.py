@@ -148,23 +148,6 @@ async def test_each_revision_shows_the_fields_that_it_has(revision):
         assert ("ttlMs" in result) is (revision == "2026-07-28")
 
 
-@pytest.mark.requirement("C4")
-@each_revision
-async def test_an_output_schema_that_is_no_object_is_modern(revision):
-    registry = Registry("test")
-
-    @registry.tool(output_schema={"type": "array", "items": {"type": "integer"}})
-    async def primes() -> list[int]:
-        return [2, 3, 5]
-
-    async with serving(registry, revision=revision) as (client, _):
-        [tool] = (await client.request("tools/list"))["result"]["tools"]
-        assert ("outputSchema" in tool) is (revision == "2026-07-28")
-        result = (await client.call("primes"))["result"]
-        assert result["content"] == [{"type": "text", "text": "[2,3,5]"}]
-        assert ("structuredContent" in result) is (revision == "2026-07-28")
-
-
 async def test_lists_are_not_mixed_up_between_revisions():
     registry = Registry("test")
     registry.add_tool(echo, title="Echo")

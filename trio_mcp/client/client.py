@@ -24,6 +24,7 @@ from trio_mcp.client.result import (
     payload,
     plain_result,
     read_result,
+    unwrapped,
 )
 from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.client.state import ClientState, Connected, Connecting
@@ -464,6 +465,8 @@ class Client:
                 raise InvalidResult(f"tool {name!r}: {problem}")
         if returns is None:
             return result
+        if tool.wraps_results:
+            result = unwrapped(result)
         return await convert_result(result, returns)
 
     # -- resources ------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, Final, TypeVar
 
 import orjson
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from trio_mcp.errors import ProtocolError, ToolFailed
 from trio_mcp.public import public
@@ -123,6 +123,13 @@ async def convert_result(result: CallResult, kind: type[T]) -> T:
 def _is_wrapped(wire: Json) -> bool:
     """Whether a value may be wrapped in an object, as legacy revisions demand."""
     return isinstance(wire, dict) and wire.keys() == {"result"}
+
+
+def unwrapped(result: CallResult) -> CallResult:
+    """Return the same result, with the value that stands in `{"result": value}`."""
+    if result.success and _is_wrapped(result.structured_content):
+        return evolve(result, structured_content=result.structured_content["result"])
+    return result
 
 
 @cache

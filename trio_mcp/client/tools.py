@@ -21,7 +21,7 @@ from trio_mcp.threads import in_thread, offload
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.methods import CALL_TOOL
-from trio_mcp.wire.payloads import ToolDescription
+from trio_mcp.wire.payloads import WRAPS_RESULT, ToolDescription
 from trio_mcp.wire.revisions import META_TIMEOUT
 from trio_mcp.wire.tags import tags_in
 
@@ -106,6 +106,11 @@ class RemoteTool:
     def _described_output(self) -> dict[str, Json] | None:
         schema = self.details.get("outputSchema")
         return schema if isinstance(schema, dict) else None
+
+    @property
+    def wraps_results(self) -> bool:
+        """Whether structured content is `{"result": value}`, where the tool returned the value."""
+        return (self.output_schema or {}).get(WRAPS_RESULT) is True
 
     @property
     def tags(self) -> frozenset[str]:

@@ -48,7 +48,8 @@ async def _prepare(call: Call, result: Result) -> None:
         result.members = exchange.conversation.pass_on(members)
         return
     if not exchange.revision.modern:
-        members = await offload(for_legacy, members, exchange.revision)
+        wraps = getattr(call.entry, "wrapped_output", None) is not None
+        members = await offload(for_legacy, members, exchange.revision, wraps)
     meta = members.get("_meta")
     if isinstance(meta, dict) and META_SERVER_INFO in meta:  # this server gives its own
         members["_meta"] = own = {key: meta[key] for key in meta if key != META_SERVER_INFO}
@@ -58,9 +59,17 @@ async def _prepare(call: Call, result: Result) -> None:
     result.is_large = is_large(members)
 
 
-def for_legacy(result: dict[str, Json], revision: Revision) -> dict[str, Json]:
-    """Return the members of a result for a caller of a legacy revision."""
+def for_legacy(result: dict[str, Json], revision: Revision, wraps: bool = False) -> dict[str, Json]:
+    """Return the members of a result for a caller of a legacy revision.
+
+    Args:
+        result: The members.
+        revision: What the caller speaks.
+        wraps: Whether lists say that structured content is in an object, by itself.
+    """
     kept = {name: each for name, each in result.items() if name not in _MODERN_MEMBERS}
+    if wraps and "structuredContent" in kept:
+        kept["structuredContent"] = {"result": kept["structuredContent"]}
     if revision.structured_objects_only and not isinstance(kept.get("structuredContent"), dict):
         kept.pop("structuredContent", None)
     return _with_known_blocks(kept, revision) if _LATER[revision] else kept

@@ -11,10 +11,12 @@
 | bytes | refused, as they do not say what they are | |
 | anything else that is JSON-able | its JSON as text | by an output schema |
 | `CallToolResult` | as it is | as it is |
+
+Revisions that know objects only get `{"result": value}` if the output schema is of something else.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -51,6 +53,11 @@ class ReturnsContent(Handler):
     returns_blocks: bool = False
     """Whether its annotation says that it returns a list of content blocks."""
 
+    @property
+    def wrapped_output(self) -> Mapping[str, Json] | None:
+        """Its output schema where results are objects, if it is of something else."""
+        return None
+
     def to_result(self, value: Any, name: str, revision: Revision) -> dict[str, Json]:
         return result_to_wire(self, value, revision)
 
@@ -86,8 +93,10 @@ def result_to_wire(tool: ReturnsContent, value: Any, revision: Revision) -> dict
     result = converted(tool, value)
     structured = result.structured_content
     has_one = structured is not None or (tool.check_output is not None and not result.is_error)
-    if revision.structured_objects_only and not isinstance(structured, dict):
-        has_one = False
+    if revision.structured_objects_only and has_one:
+        if tool.wrapped_output is not None:
+            structured = {"result": structured}
+        has_one = isinstance(structured, dict)
     wire = _short_way(result)
     if wire is None:
         wire = to_wire(attrs.evolve(result, structured_content=None), revision)

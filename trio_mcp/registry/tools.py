@@ -92,6 +92,20 @@ class Tool(ReturnsContent):
         """Whether its results are JSON objects, by its output schema."""
         return (self.description.output_schema or {}).get("type") == "object"
 
+    @cached_property
+    def wrapped_output(self) -> dict[str, Json] | None:
+        """The output schema where results are objects, if it is of something else: a list, say.
+
+        Then `result` of such an object is what the function returned. `None` also where it cannot
+        be written so.
+        """
+        schema = self.description.output_schema
+        if schema is None or self.object_output or is_large(schema):
+            return None
+        from trio_mcp.schema.wrapping import wrapped  # most results are objects, or texts
+
+        return wrapped(schema)
+
     def bind(self, arguments: Json) -> Keywords | UncheckedArguments:
         """Check arguments, or raise `ArgumentError`, and turn them into keyword arguments.
 

@@ -22,8 +22,8 @@ _MOST_LEVELS: Final = 200
 """Schemas of more values, or more levels of JSON, stay as they are."""
 _DEEPEST: Final = 60
 """In levels of JSON: so deep a definition may get by being written out."""
-_PLACES: Final = ("$defs", "definitions")
-_UNKNOWN: Final = frozenset(
+PLACES: Final = ("$defs", "definitions")
+ANCHORED: Final = frozenset(
     {"$dynamicRef", "$recursiveRef", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"}
 )
 """Keywords by which a reference may mean something else elsewhere."""
@@ -49,7 +49,7 @@ def written_out(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         >>> out == {"type": "object", "properties": {"from": place, "to": place}}
         True
     """
-    place = next((place for place in _PLACES if isinstance(schema.get(place), Mapping)), None)
+    place = next((place for place in PLACES if isinstance(schema.get(place), Mapping)), None)
     if place is None:
         return schema
     values, levels = _count(schema, _MOST)
@@ -74,7 +74,7 @@ def _escaped(name: str) -> str:
 def _is_understood(schema: Any, definitions: Mapping[str, Any]) -> bool:
     if not isinstance(schema, Mapping):
         return True
-    if any(isinstance(schema.get(keyword), str) for keyword in _UNKNOWN):
+    if any(isinstance(schema.get(keyword), str) for keyword in ANCHORED):
         return False
     reference = schema.get("$ref", "#")
     return reference == "#" or (isinstance(reference, str) and reference in definitions)

@@ -131,7 +131,10 @@ def _sendable(kind: ListedKind, name: str, item: Any, revision: Revision) -> dic
     try:
         shown = to_wire(item.description, revision)
         if kind is TOOL and revision.structured_objects_only and not item.object_output:
-            shown.pop("outputSchema", None)
+            has_schema = shown.pop("outputSchema", None) is not None
+            shown |= (
+                {"outputSchema": item.wrapped_output} if has_schema and item.wrapped_output else {}
+            )
         if item.extra_fields:
             from trio_mcp.wire.unknown import with_unknown  # of servers elsewhere alone
 

@@ -223,6 +223,10 @@ class ToolAnnotations:
     open_world_hint: bool | None = None
 
 
+WRAPS_RESULT: Final = "x-fastmcp-wrap-result"
+"""Says in an output schema that `result` is what the tool has returned; FastMCP reads it, too."""
+
+
 @public
 @frozen
 class ToolDescription(Tagged):
