@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from functools import partial
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 import trio
@@ -127,12 +126,7 @@ class Portal(AbstractAsyncContextManager[F, None], Generic[T, F]):
     async def __aenter__(self) -> F:
         return await self.open()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: Any) -> None:
         await self.aclose()
 
     async def call(self, function: Callable[[], Awaitable[R]]) -> R:

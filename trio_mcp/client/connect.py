@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -89,15 +88,10 @@ class ClientConnection(AbstractAsyncContextManager[Client, None]):
             self._end(error if isinstance(error, Exception) else None)
             raise
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
         """Disconnect."""
         try:
-            await self._way.__aexit__(kind, error, traceback)
+            await self._way.__aexit__(*raised)
         finally:
             self._end(None)
 

@@ -20,8 +20,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from fnmatch import fnmatchcase
-from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 import orjson
 from attrs import frozen
@@ -165,15 +164,10 @@ class ControlRouter:
             self._lifespans = opening.pop_all()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
+    async def __aexit__(self, *raised: Any) -> bool | None:
         """Take no more messages, and close the lifespans."""
         self.close()
-        return await self._lifespans.__aexit__(kind, error, traceback)
+        return await self._lifespans.__aexit__(*raised)
 
     def close(self) -> None:
         """Accept no more messages. The registries are not touched; closing twice is fine."""
