@@ -29,6 +29,7 @@ _COMMANDS: Final = {
         "gateway": ("proxy:gateway", "Serve all servers of an mcp.json as one."),
         "openapi": ("openapi:openapi", "Serve what an OpenAPI document describes."),
         "new": ("new.command:new", "Write a starter project."),
+        "port": ("port.command:port", "Report what a server for FastMCP or the SDK needs here."),
         "install": ("install.command:install", "Add a server to the configuration of a host."),
         "uninstall": ("install.command:uninstall", "Remove it again."),
         "bundle": ("packaging.bundle:bundle", "Write a bundle that hosts install by a click."),

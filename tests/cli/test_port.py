@@ -1,0 +1,116 @@
+"""`trio-mcp port`: what a server for another library uses, and what that is here."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import trio_mcp
+import trio_mcp.auth
+from tests.cli.support import CommandLine
+from trio_mcp import Context, Registry
+from trio_mcp.cli.port.names import EQUIVALENTS
+
+SERVER = """
+import asyncio
+
+from fastmcp import Context, FastMCP
+from fastmcp.exceptions import ToolError as Refusal
+from mcp import types
+from pydantic import Field
+
+mcp = FastMCP("shop", mask_error_details=True)
+
+
+@mcp.tool(tags={"till"}, version="2")
+async def order(ctx: Context | None, copies: int = Field(1, ge=1)) -> list[types.TextContent]:
+    await ctx.report_progress(1, 2)
+    mcp.explode()
+    return []
+
+
+@mcp.custom_route("/health", methods=["GET"])
+async def health(request):
+    ...
+
+mcp.run("http")
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Path:
+    path = tmp_path / "shop.py"
+    path.write_text(SERVER)
+    return path
+
+
+def test_everything_that_a_file_uses_is_said(cli: CommandLine, server: Path) -> None:
+    done = cli("port", "--json", str(server))
+    assert done.status == 0
+    assert {(row["use"], row["status"]) for row in done.json} == {
+        ("asyncio", "same or renamed"),
+        ("Context", "same or renamed"),
+        ("FastMCP", "same or renamed"),
+        ("ToolError", "same or renamed"),
+        ("TextContent", "same or renamed"),
+        ("mask_error_details= of the server", "same or renamed"),
+        ("tags= of a tool", "same or renamed"),
+        ("version= of a tool", "otherwise"),
+        ("Field(…) as a default value", "same or renamed"),
+        ("the context's report_progress", "same or renamed"),
+        ("the server's tool", "same or renamed"),
+        ("the server's explode", "unknown"),
+        ("the server's custom_route", "otherwise"),
+        ("the server's run", "same or renamed"),
+    }
+    (progress,) = (row for row in done.json if row["use"] == "the context's report_progress")
+    assert progress["lines"] == [14]
+    assert progress["here"] == "context.progress(1, total=3)"
+
+
+def test_a_person_sees_where_it_is_and_how_much_there_is(cli: CommandLine, server: Path) -> None:
+    done = cli("port", str(server.parent))
+    assert "shop.py:15  the server's explode" in done.out
+    assert done.err.startswith("14 things used; 11 same or renamed; 2 otherwise; 1 unknown.")
+
+
+def test_files_are_not_run(cli: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "loud.py"
+    file.write_text("raise SystemExit('it ran')\n")
+    done = cli("port", str(file))
+    assert (done.status, done.out) == (0, "")
+    assert "uses neither FastMCP nor the official SDK" in done.err
+
+
+@pytest.mark.parametrize("text", ["def (", "x = '\0'", "(" * 100_000])
+def test_what_is_not_python_is_refused(cli: CommandLine, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "odd.py"
+    file.write_text(text)
+    done = cli("port", str(file))
+    assert done.status == 1
+    assert "odd.py is not Python" in done.err
+
+
+def test_a_file_that_is_not_there(cli: CommandLine, tmp_path: Path) -> None:
+    done = cli("port", str(tmp_path / "none.py"))
+    assert done.status == 1
+    assert "none.py" in done.err
+
+
+HERE = [text for names in EQUIVALENTS.values() for text in names.values()]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "owner"),
+    [
+        (r"context\.(\w+)", Context),
+        (r"registry\.(\w+)", Registry),
+        (r"^(?:serve_http\(…, auth=)?(\w+)\(?.*, from trio_mcp\.auth", trio_mcp.auth),
+        (r"^(\w+), from trio_mcp$", trio_mcp),
+        (r"^([A-Z]\w+)$", trio_mcp),
+    ],
+)
+def test_what_is_named_is_here(pattern: str, owner: object) -> None:
+    named = {name for text in HERE for name in re.findall(pattern, text)}
+    assert named
+    assert {name for name in named if not hasattr(owner, name)} == set()
