@@ -9,7 +9,7 @@ import trio_mcp
 import trio_mcp.auth
 from tests.cli.support import CommandLine
 from trio_mcp import Context, Registry
-from trio_mcp.cli.port.names import EQUIVALENTS
+from trio_mcp.registry.equivalents import EQUIVALENTS
 
 SERVER = """
 import asyncio

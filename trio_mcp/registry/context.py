@@ -91,6 +91,13 @@ class Context(Generic[Lifespan]):
     _conversation: Conversation | None = field(default=None, repr=False)
     _opened: Opened | None = field(default=None, repr=False, eq=False)
 
+    if not TYPE_CHECKING:  # where any name would do then
+
+        def __getattr__(self, name: str) -> Any:
+            from trio_mcp.registry.equivalents import missing
+
+            raise missing("context", self, name)
+
     @property
     def state(self) -> KeptState:
         """What lasts from call to call: JSON values by names, as the entry's option `state` says.

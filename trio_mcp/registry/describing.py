@@ -17,7 +17,9 @@ def check_names(options: Mapping[str, Any], known: Any) -> None:
     """Raise `TypeError` for an option that a class of options (a `TypedDict`) does not have."""
     for name in options:
         if name not in known.__annotations__:
-            raise TypeError(f"unexpected keyword argument {name!r}")
+            from trio_mcp.registry.equivalents import advice
+
+            raise TypeError(f"unexpected keyword argument {name!r}{advice('tool option', name)}")
 
 
 def shown_fields(described: FunctionSchema, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -211,6 +211,13 @@ class Registry:
         """The server's name, for programs."""
         return self._catalogue.name
 
+    if not TYPE_CHECKING:  # where any name would do then
+
+        def __getattr__(self, name: str) -> Any:
+            from trio_mcp.registry.equivalents import missing
+
+            raise missing("server", self, name)
+
     # -- tools ----------------------------------------------------------------------------
 
     @overload

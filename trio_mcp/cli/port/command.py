@@ -12,9 +12,9 @@ from cyclopts import Parameter
 
 from trio_mcp.cli.failures import Failure, counted
 from trio_mcp.cli.options import AsJson
-from trio_mcp.cli.port.names import EQUIVALENTS, NOT_HERE
 from trio_mcp.cli.port.reading import find_uses
 from trio_mcp.cli.screen import Screen
+from trio_mcp.registry.equivalents import EQUIVALENTS, NOT_HERE
 
 _LONGEST: Final = 5_000_000
 """Bytes of a file that is read: to parse it takes some seconds."""

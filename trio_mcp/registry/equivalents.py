@@ -1,7 +1,8 @@
 """What FastMCP 4 and the official SDK 2 have, and what it is here.
 
-The kinds are those that `reading` finds: names that are imported, attributes of a server, a context
-or a client, options of a server and of decorators, default values of parameters, and libraries.
+By kind: names that are imported, attributes of a server, a context or a client, options of a server
+and of decorators, default values of parameters, and libraries. Imported where something is missing,
+and by `trio-mcp port`.
 """
 
 from __future__ import annotations
@@ -285,3 +286,15 @@ NOT_HERE: Final[Mapping[str, Names]] = {
     "server option": {"tasks": "task=True of each tool, with the extension Tasks"},
 }
 """What there is no equivalent of, and what to do instead."""
+
+
+def advice(kind: str, name: str) -> str:
+    """Return what to write for a name that others have, as the end of a message, or nothing."""
+    here = EQUIVALENTS[kind].get(name) or NOT_HERE.get(kind, {}).get(name)
+    return "" if here is None else f"; here it is: {here}"
+
+
+def missing(kind: str, owner: object, name: str) -> AttributeError:
+    """Make the error for an attribute that an object does not have."""
+    text = f"{type(owner).__name__!r} object has no attribute {name!r}{advice(kind, name)}"
+    return AttributeError(text, name=name, obj=owner)
