@@ -175,9 +175,9 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "request_context": "context.lifespan, context.meta, context.request_id",
         "protocol_version": "context.revision",
         "headers": "context.http.headers",
-        "get_state": "context.state",
-        "set_state": "context.state",
-        "delete_state": "context.state",
+        "get_state": 'context.state, of a tool with state="session" or another',
+        "set_state": 'context.state, of a tool with state="session" or another',
+        "delete_state": 'context.state, of a tool with state="session" or another',
         "close_sse_stream": "context.close_sse_stream",
         "send_notification": "context.notify, or registry.notify_resource_updated",
         "notify_resource_updated": "registry.notify_resource_updated(uri)",
@@ -268,8 +268,8 @@ NOT_HERE: Final[Mapping[str, Names]] = {
     "import": {"Server": "add_tool and remove_tool, at any time, for tools known at run time"},
     "server": {
         "custom_route": "routes of an application that http_app is mounted in",
-        "enable": "Registry(visible=…), or remove_tool",
-        "disable": "Registry(visible=…), or remove_tool",
+        "enable": "Registry(visible=…), or tags",
+        "disable": "Registry(visible=…), or tags",
     },
     "context": {
         "enable_components": "Registry(visible=…), which is asked for each caller",
