@@ -18,6 +18,7 @@ from tests.compose.support import named, remote_to
 from tests.extensions.tasks.jobs import make as make_jobs
 from tests.extensions.tasks.support import client_of as client_of_tasks
 from tests.extensions.ways import client_of
+from tests.support.telemetry import collecting
 from tests.support.tools import echo, registry_of, wait
 from tests.transports.http.support import ModernClient
 from trio_mcp import (
@@ -270,6 +271,47 @@ async def test_a_call_ends_with_its_own_limit_and_name(
         await trio.sleep(1)
     outcomes = [each.message.partition(" in ")[0] for each in caplog.records]
     assert outcomes == ["Tool wait: timeout", "Tool wait: cancelled"]
+
+
+async def test_clients_wait_as_long_as_the_slowest_tool_may_take() -> None:
+    registry = registry_of(echo)
+    async with connect(searchable(registry)) as client:
+        usual = client.tools["call_tool"].timeout
+    registry.add_tool(wait, timeout=usual + 90)
+    async with connect(searchable(registry)) as client:
+        assert client.tools["call_tool"].timeout > usual + 90
+
+
+@each_era
+async def test_traces_and_logs_name_the_tool_that_is_called(
+    era: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    telemetry = collecting(monkeypatch)
+    registry = registry_of(echo)
+    logger = logging.getLogger("tests.search")
+    logger.addHandler(registry.log_handler())
+
+    @registry.tool
+    async def say(words: str) -> None:
+        """Log some words."""
+        logger.warning(words)
+
+    @registry.resource("book://{title}")
+    async def book(title: str) -> str:
+        return title
+
+    said: list[Any] = []
+    front = searchable(registry, resources=True)
+    options: Any = {"on_log": lambda *each: said.append(each), "log_level": "info"}
+    async with connect(front, era=era, **options) as client:
+        await call(client, "say", {"words": "hello"})
+        await call(client, "unknown")
+        await client.call_tool("read_resource", {"uri": "book://emma"})
+    logger.handlers.clear()
+    assert [each[1] for each in said] == ["hello"]
+    served = [span for span in telemetry.spans if span.kind.name == "SERVER"]
+    called = [span.name for span in served if span.name.startswith("tools/call")]
+    assert called == ["tools/call say", "tools/call call_tool", "tools/call read_resource"]
 
 
 async def test_middleware_and_state_are_those_of_the_tools_owner() -> None:
@@ -566,7 +608,7 @@ async def test_a_function_that_hangs_ends_with_the_call(autojump_clock: object) 
 def test_wrong_options_are_refused(options: Any, why: str) -> None:
     with pytest.raises((TypeError, ValueError, SchemaError), match=why):
         searchable(library(), **options)
-    with pytest.raises(TypeError, match="mount takes a Registry"):
+    with pytest.raises(TypeError, match="searchable takes a Registry"):
         searchable("library")  # type: ignore[arg-type]
 
 

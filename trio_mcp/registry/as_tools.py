@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from trio_mcp.layers.call import Call
 from trio_mcp.registry.delegation import Target
@@ -57,15 +57,11 @@ class _Through:
     entry: Any
     name: str
     convert: Callable[[Members], Members]
-    forward: Callable[[Call], Any] = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "forward", self._run)
 
     async def __call__(self, **arguments: Any) -> Any:
         raise NotImplementedError  # `forward` takes its place
 
-    async def _run(self, call: Call) -> Result:
+    async def forward(self, call: Call) -> Result:
         try:
             result: Result = await self.entry.chain(
                 Call(call.exchange, self.entry, self.name, call.arguments)
@@ -90,12 +86,9 @@ def _block(contents: Any) -> Json:
         if isinstance(contents.get("text"), str):
             return {"type": "text", "text": contents["text"]}
         media = str(contents.get("mimeType"))
-        if media.partition("/")[0] in _BLOBS and "blob" in contents:
-            return {
-                "type": media.partition("/")[0],
-                "data": contents["blob"],
-                "mimeType": media,
-            }
+        kind = media.partition("/")[0]
+        if kind in _BLOBS and "blob" in contents:
+            return {"type": kind, "data": contents["blob"], "mimeType": media}
     return {"type": "resource", "resource": contents}
 
 

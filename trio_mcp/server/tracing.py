@@ -83,7 +83,8 @@ def _attributes(context: RequestContext) -> dict[str, Any]:
     method, session, catalogue = context.method, context.session, context.server.catalogue
     entry: Handler | None = None
     if method != LISTEN.name:  # which may name any number of resources
-        entry = next(handlers_of(catalogue, method, context.params), None)
+        for named in handlers_of(catalogue, method, context.params):
+            entry = named if entry is None or named.kind == entry.kind else entry  # what it calls
     caller = session.caller if method == "initialize" else context.caller
     found = request_attributes(
         method if method in catalogue.methods else OTHER,

@@ -23,7 +23,7 @@ from trio_mcp.registry.kinds import Table
 from trio_mcp.registry.mounting import View
 from trio_mcp.registry.provider import Provider
 from trio_mcp.registry.resources import Resource
-from trio_mcp.registry.tools import Tool, make_tool
+from trio_mcp.registry.tools import Tool, make_tool, published
 from trio_mcp.schema import ArgumentError, SchemaError
 from trio_mcp.threads import offload
 from trio_mcp.version import __version__
@@ -101,6 +101,11 @@ def searchable(
           Lend a book to a reader.
         Emma is yours for four weeks
     """
+    if not isinstance(provider, Registry | Provider):
+        raise TypeError(
+            "searchable takes a Registry, a Remote for a server elsewhere, or another Provider, "
+            f"not {provider!r:.100}"
+        )
     if type(results) is not int or not 1 <= results <= _MOST_RESULTS:
         raise ValueError(f"results must be a number from 1 to {_MOST_RESULTS}, not {results!r:.50}")
     if rank is not None and not (callable(rank) and takes(rank, 2)):
@@ -118,7 +123,9 @@ def searchable(
     search = _Search(Finder(provider, tables, rank), reach, results)
     told = _SEARCH if about is None else f"{_SEARCH} {about}"
     _add(registry, "search_tools", told, _searching(results), function=search)
-    _add(registry, "call_tool", _CALL, _naming("tool"), delegate=reach.tool)
+    _add(
+        registry, "call_tool", _CALL, _naming("tool"), delegate=reach.tool, meta=_longest(provider)
+    )
     if resources:
         _add(registry, "read_resource", _READ, _URI, delegate=reach.resource)
     if prompts:
@@ -130,10 +137,10 @@ def searchable(
 _KINDS: Final = ("tools", "resources", "prompts")
 
 
-def _front(provider: Any) -> Registry:
+def _front(provider: Registry | Provider) -> Registry:
     """Make the registry that stands before a provider."""
     if not isinstance(provider, Registry):
-        return Registry(getattr(provider, "name", "search"), __version__)
+        return Registry(provider.name, __version__)
     own = catalogue_of(provider)
     if own.options.around_requests:
         raise SchemaError(
@@ -203,8 +210,20 @@ def _naming(noun: str) -> dict[str, Json]:
 _URI: Final = {"uri": _text("Its URI, with values in place of variables in braces.", 10_000)}
 
 
+def _longest(provider: Provider) -> dict[str, Json]:
+    """Return the `_meta` that says how long the calls may take that may take longest."""
+    limits = [provider.tool_timeout, *(tool.timeout for tool in provider.tools.values())]
+    return published(max((limit for limit in limits if limit is not None), default=None))
+
+
 def _add(
-    registry: Registry, name: str, description: str, properties: dict[str, Json], **fields: Any
+    registry: Registry,
+    name: str,
+    description: str,
+    properties: dict[str, Json],
+    *,
+    meta: dict[str, Json] | None = None,
+    **fields: Any,
 ) -> None:
     schema = {
         "type": "object",
@@ -222,6 +241,7 @@ def _add(
         name=name,
         description=description,
         input_schema=schema,
+        meta=meta,
         annotations={"readOnlyHint": True} if "function" in fields else None,
     )
     lenient = registry._lenient_arguments
