@@ -35,6 +35,8 @@ class Target:
     """Its arguments, unchecked."""
     uri: str | None = None
     """Of a resource, the URI that was asked for."""
+    is_called: bool = True
+    """Whether it is to be called, so that the entries that are made for it are kept."""
 
     def ready(self, tool: Tool) -> tuple[Any, Keywords | UncheckedArguments]:
         """Return the entry to run in the tool's place, and its keyword arguments.

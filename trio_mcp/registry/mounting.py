@@ -131,7 +131,8 @@ class Mount:
         item, made = self._reached.get(key, (None, None))
         if item is not entry:
             made = self._to_reach(target.table, entry)
-            self._reached[key] = entry, made
+            if target.is_called:
+                self._reached[key] = entry, made
             if len(self._reached) > _MOST_REACHED:
                 del self._reached[next(iter(self._reached))]
         uri = None if target.uri is None else add_prefix(self.view.prefix, target.uri)

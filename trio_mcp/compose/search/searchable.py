@@ -17,6 +17,7 @@ from trio_mcp.public import public_in
 from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.registry.as_tools import PromptTarget, ResourceTarget
 from trio_mcp.registry.catalogue import Catalogue
+from trio_mcp.registry.context import inside
 from trio_mcp.registry.delegation import Target, inward, seen_from
 from trio_mcp.registry.functions import takes
 from trio_mcp.registry.kinds import Table
@@ -148,8 +149,8 @@ def _front(provider: Registry | Provider) -> Registry:
             "another registry, and mount there what searchable(...) returns"
         )
     options = asdict(own.options, recurse=False)
-    for inside in ("visible", "selection", "lifespan", "around_requests", "around_calls"):
-        del options[inside]
+    for name in ("visible", "selection", "lifespan", "around_requests", "around_calls"):
+        del options[name]  # they hold inside
     registry = Registry(
         **asdict(provider.info, recurse=False),
         instructions=provider.instructions,
@@ -262,11 +263,18 @@ class _Search:
     async def forward(self, call: Any) -> str:
         query: str = call.arguments["query"]
         limit = call.arguments.get("limit", self.results)
-        found: list[Target] = []
-        ranked = await self.finder.find(query, call.exchange.threads)
+        exchange, found = call.exchange, list[Target]()
+        ranked = await self.finder.find(query, exchange.threads)
+        origin, view = exchange.entry.origin, exchange.view()
+        inner = _within(view, self.reach.provider)
         for number, name in enumerate(ranked, 1):
-            target = self._seen(name, call.exchange)
-            found += () if target is None else (target,)
+            table, own = self.finder.place_of(name)
+            item = self.reach.provider.table(table).get(own)
+            if item is not None and (inner is None or inner.shows(item)):  # no entry is made yet
+                target = self.reach.at(table, own, is_called=False)
+                target = None if target is None else seen_from(origin, target)
+                if target is not None and (view is None or view.shows(target.entry)):
+                    found.append(target)
             if len(found) >= limit:
                 break
             if number % _AT_ONCE == 0:
@@ -275,12 +283,12 @@ class _Search:
             return f"Nothing is found by {query[:100]!r}. Try other words: what is done, to what."
         return await offload(partial(shown, details=call.arguments.get("details", False)), found)
 
-    def _seen(self, name: str, exchange: Any) -> Target | None:
-        """Return something as the registry has it that is served, if the caller sees it."""
-        own, view = self.reach.at(*self.finder.place_of(name)), exchange.view()
-        target = None if own is None else seen_from(exchange.entry.origin, own)
-        is_seen = target is not None and (view is None or view.shows(target.entry))
-        return target if is_seen else None
+
+def _within(view: Any, provider: Provider) -> Any:
+    """Return what a caller sees, as the rules of a mounted provider are asked about it."""
+    if view is None or view.caller is None:
+        return view
+    return evolve(view, caller=inside(view.caller, provider, view.caller.tool))
 
 
 @frozen(eq=False)
@@ -291,13 +299,16 @@ class _Reaching:
     """Of the registry that the tools are in."""
     provider: Provider
 
-    def at(self, table: Table, name: str, arguments: Json = None) -> Target | None:
+    def at(
+        self, table: Table, name: str, arguments: Json = None, *, is_called: bool = True
+    ) -> Target | None:
         """Return the target for something that the provider has, by its name there."""
         item = self.provider.table(table).get(name)
         if item is None:
             return None
+        target = Target(table, item, arguments, is_called=is_called)
         mounts = (mount for mount in self.catalogue.mounts if mount.provider is self.provider)
-        return next((mount.reached(Target(table, item, arguments)) for mount in mounts), None)
+        return next((mount.reached(target) for mount in mounts), None)
 
     def tool(self, tool: Tool, arguments: dict[str, Json], reach: Reach) -> Target:
         return self._named(tool, "tools", arguments, reach, Target)
