@@ -136,7 +136,9 @@ async def test_results_of_every_kind(mode: str, errors: Path) -> None:
         assert result.content == [types.TextContent(text="5.0")]
         result = await client.call_tool("listed", {"count": 3})
         assert result.content == [types.TextContent(text="[0,1,2]")]
-        assert result.structured_content == (None if mode == "legacy" else [0, 1, 2])
+        assert result.structured_content == (
+            {"result": [0, 1, 2]} if mode == "legacy" else [0, 1, 2]
+        )
         result = await client.call_tool("image")
         assert result.content == [types.ImageContent(data=PIXEL, mime_type="image/png")]
         result = await client.call_tool("mixed")

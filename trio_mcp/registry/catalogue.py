@@ -92,6 +92,7 @@ class Catalogue(Provider):
         self._shared = _CLOSED
         self._times_open = 0
         self._mounts: list[Mount] = []
+        self._logged: set[str] = set()  # what is chosen and is not there
         self._shared_keys: Sequence[str] | None = None
         self._sealer: Sealer | None = None
         self.used_states: Final = UsedStates()
@@ -489,19 +490,20 @@ class Catalogue(Provider):
             self._times_open -= 1
 
     def _log_what_is_unknown(self) -> None:
-        """Log what is to be shown or hidden, and is not there: mostly because it is misspelt."""
-        from trio_mcp.registry.selection import described, unknown
+        """Log what is to be shown or hidden, and is not there: mostly because it is misspelt.
 
-        if self.options.selection is not None:
-            items = described(self, LISTED)
-            for problem in unknown(self.options.selection.named, items, "tool, resource or prompt"):
-                logger.warning("%r has %s", self.name, problem)
-        for mount in self._mounts:
-            from trio_mcp.registry.mounting import unknown_in
-
-            if mount.is_late and described(mount.provider, LISTED):  # or else it is not there
-                for problem in unknown_in(mount.provider, mount.view):
-                    logger.warning("%s", problem)
+        Each is logged once. While a server elsewhere is not there, it cannot be known.
+        """
+        late = [mount for mount in self._mounts if mount.is_late]
+        there = [mount for mount in late if any(map(mount.provider.table, LISTED))]
+        problems = [problem for mount in there if mount.view.chooses for problem in mount.unknown()]
+        selection = self.options.selection
+        if selection is not None and len(there) == len(late):
+            problems += [f"{self.name!r} has {problem}" for problem in selection.unknown(self)]
+        for problem in problems:
+            if problem not in self._logged:
+                self._logged.add(problem)
+                logger.warning("%s", problem)
 
     def _check_shares(self) -> None:
         """Refuse to share what was opened by `running` already, and keeps it for itself."""

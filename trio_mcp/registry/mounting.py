@@ -45,6 +45,11 @@ class View:
     changes: Mapping[str, Mapping[str, Transform | None]]
     """By capability, how they appear, by name or tag; `None` for those that do not."""
 
+    @property
+    def chooses(self) -> bool:
+        """Whether it names anything."""
+        return self.only is not None or any(self.changes.values())
+
     def changes_of(self, table: Table, item: Any) -> list[Transform | None]:
         """Return what is said of the name of an entry, or else of its tags."""
         given = self.changes[LISTED[table].capability]
@@ -108,6 +113,10 @@ class Mount:
         for table in LISTED:
             made = self.parent.table(table).items()
             self.parent.remove(table, *[name for name, each in made if self._has_made(each)])
+
+    def unknown(self) -> Iterator[str]:
+        """Say of each name and tag in its view that nothing of the provider has."""
+        return unknown_in(self.provider, self.view)
 
     # -- entries --------------------------------------------------------------------------
 

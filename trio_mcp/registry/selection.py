@@ -10,6 +10,7 @@ from attrs import frozen
 from trio_mcp.registry.checks import is_text
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.functions import is_async, takes
+from trio_mcp.registry.kinds import LISTED
 from trio_mcp.schema import SchemaError
 from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.safe_repr import safe_repr
@@ -64,11 +65,10 @@ class Selection:
         chosen = self.only is None or means(self.only, name, description)
         return chosen and not means(self.leave_out, name, description)
 
-    @property
-    def named(self) -> Iterator[str]:
-        """All that it names."""
-        yield from self.only or ()
-        yield from self.leave_out
+    def unknown(self, provider: Any) -> Iterator[str]:
+        """Say of each name and tag that nothing of the registry has (`unknown`)."""
+        named = [*(self.only or ()), *self.leave_out]
+        return unknown(named, described(provider, LISTED), "tool, resource or prompt")
 
 
 def selection_of(only: Any, leave_out: Any) -> Selection | None:

@@ -40,6 +40,7 @@ from trio_mcp.schema import (
     describe_function,
 )
 from trio_mcp.schema.errors import errors_at
+from trio_mcp.schema.keywords import DEFINITIONS
 from trio_mcp.threads import is_large
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
@@ -54,8 +55,6 @@ RESULT_TYPES: Final = frozenset({CallToolResult, ContentSource, *CONTENT_BLOCKS.
 
 LONGEST_NAME: Final = 128
 NAME_CHARACTERS: Final = re.compile(r"[A-Za-z0-9_.-]+")
-
-_DEFINED: Final = frozenset({"$defs", "definitions"})
 
 logger = logger_of("trio_mcp.tools")
 
@@ -137,7 +136,7 @@ class Tool(ReturnsContent):
         shown = self.description
         given = {"input_schema": shown.input_schema, "output_schema": shown.output_schema}
         found = {
-            name: schema for name, schema in given.items() if schema and _DEFINED & schema.keys()
+            name: schema for name, schema in given.items() if schema and schema.keys() & DEFINITIONS
         }
         if not found:
             return self

@@ -22,9 +22,17 @@ IN_PLACE = (
 )
 """Keywords that hold schemas which look at the very value that the schema does."""
 
+DEFINITIONS: Final = ("$defs", "definitions")
+"""Keywords that hold schemas to refer to."""
+
+ANCHORED: Final = frozenset(
+    {"$dynamicRef", "$recursiveRef", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"}
+)
+"""Keywords by which a reference may mean something else elsewhere."""
+
 _BY_NAME = {
     *("properties", "patternProperties", "dependentSchemas", "dependencies"),
-    *("$defs", "definitions"),
+    *DEFINITIONS,
 }
 """Keywords that hold a mapping of schemas; all others hold one, or a list of them."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trio_mcp.schema.keywords import walk
-from trio_mcp.schema.written_out import ANCHORED, PLACES
+from trio_mcp.schema.keywords import ANCHORED, DEFINITIONS, walk
 from trio_mcp.wire.payloads import WRAPS_RESULT
 
 
@@ -22,7 +21,7 @@ def wrapped(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     if not all(_may_move(part) for _, part in walk(schema)):
         return None
-    whole = {key: schema[key] for key in ("$schema", *PLACES) if key in schema}
+    whole = {key: schema[key] for key in ("$schema", *DEFINITIONS) if key in schema}
     value = {key: schema[key] for key in schema if key not in whole}
     return {
         **whole,
@@ -39,5 +38,5 @@ def _may_move(schema: Any) -> bool:
     if any(isinstance(schema.get(keyword), str) for keyword in ANCHORED):
         return False
     reference = schema.get("$ref")
-    places = tuple(f"#/{place}/" for place in PLACES)
+    places = tuple(f"#/{place}/" for place in DEFINITIONS)
     return reference is None or (isinstance(reference, str) and reference.startswith(places))

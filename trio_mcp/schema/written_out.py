@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from trio_mcp.schema.keywords import walk, with_parts
+from trio_mcp.schema.keywords import ANCHORED, DEFINITIONS, walk, with_parts
 from trio_mcp.schema.references import LONE_REFERENCES, dialect_of
 from trio_mcp.wire.errors import SchemaError
 
@@ -22,11 +22,6 @@ _MOST_LEVELS: Final = 200
 """Schemas of more values, or more levels of JSON, stay as they are."""
 _DEEPEST: Final = 60
 """In levels of JSON: so deep a definition may get by being written out."""
-PLACES: Final = ("$defs", "definitions")
-ANCHORED: Final = frozenset(
-    {"$dynamicRef", "$recursiveRef", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"}
-)
-"""Keywords by which a reference may mean something else elsewhere."""
 _NOTES: Final = frozenset(
     {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
     | {"$comment"}
@@ -49,7 +44,7 @@ def written_out(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         >>> out == {"type": "object", "properties": {"from": place, "to": place}}
         True
     """
-    place = next((place for place in PLACES if isinstance(schema.get(place), Mapping)), None)
+    place = next((place for place in DEFINITIONS if isinstance(schema.get(place), Mapping)), None)
     if place is None:
         return schema
     values, levels = _count(schema, _MOST)
