@@ -11,11 +11,12 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.auth.server.support import call, proof
 from tests.docs.test_readme import table
+from tests.features import notebook
 from tests.support.processes import ROOT
 from tests.support.tools import echo, registry_of
 from tests.transports.http.fleet import Unsteady, fleet
 from tests.transports.http.support import LegacyClient, ModernClient, Worker, progress_meta
-from tests.transports.http.test_app_sse import PATH, SseClient
+from tests.transports.http.test_app_sse import ALICE, BOB, PATH, TOKENS, SseClient
 from tests.transports.http.test_shared_records import (
     HOW,
     ISSUER,
@@ -122,9 +123,29 @@ async def with_tokens(found: dict[str, int]) -> None:
         assert await measure(lambda: call(there, "good")) == 0
 
 
+async def with_state(found: dict[str, int]) -> None:
+    store = Unsteady()
+    measure = measure_of(store)
+    async with fleet(notebook.make, TOKENS, size=2, store=store) as those:
+        await ModernClient(those.hosts[0], BOB).call(
+            "remember", note="a"
+        )  # then states are counted
+        alice = ModernClient(those.hosts[0], ALICE)
+
+        async def remember() -> None:
+            await alice.call("remember", note="a")
+
+        async def look() -> None:
+            await alice.request("resources/read", {"uri": "notes://all"})
+
+        found["the first call of a caller with `state=`"] = await measure(remember)
+        found["a call that changes the state"] = await measure(remember)
+        found["a call that reads the state"] = await measure(look)
+
+
 async def test_what_requests_ask_of_the_store(mock_clock: Any) -> None:
     found: dict[str, int] = {}
-    for measured in (in_sessions, over_http_sse, with_questions, with_tokens):
+    for measured in (in_sessions, over_http_sse, with_questions, with_tokens, with_state):
         await measured(found)
     told = {each: int(number) for each, number in table(PAGE, "Operations for")}
     assert found == told
