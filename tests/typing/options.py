@@ -42,6 +42,9 @@ registry.add_tool(plain, name="extended", extensions={"com.example/x": 1})
 registry.add_tool(plain, extensions=["com.example/x"])  # type: ignore[arg-type]
 registry.add_tool(plain, titel="x")  # type: ignore[call-arg]
 registry.add_tool(plain, timeout="x")  # type: ignore[arg-type]
+registry.add_tool(plain, state="new handle")
+registry.add_tool(plain, state="user")  # type: ignore[arg-type]
+registry.add_directory("a:{+path}", "/srv", state="caller")  # type: ignore[call-arg]
 registry.tool(titel="x")  # type: ignore[call-overload]
 registry.tool(icons=["url"])  # type: ignore[list-item]
 
@@ -88,9 +91,16 @@ class Shop:
     stock: int = 1
 
 
+@registry.tool(state="caller")
+async def with_state(context: Context) -> str | None:
+    """What lasts from call to call is a dict."""
+    context.state["unit"] = "kelvin"
+    return context.state.handle.upper()  # type: ignore[union-attr]
+
+
 @registry.tool
 async def with_lifespan(context: Context[Shop]) -> int:
-    """The state has its type."""
+    """What the lifespan yielded has its type."""
     return context.lifespan.stock + context.lifespan.price  # type: ignore[attr-defined, no-any-return]
 
 
