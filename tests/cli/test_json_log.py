@@ -90,6 +90,18 @@ async def test_a_call_says_which_span_it_is_of(monkeypatch: pytest.MonkeyPatch, 
     assert (call["trace_id"], call["span_id"]) == (trace_id(served), span_id(served.context))
 
 
+async def test_an_http_request_says_it_too(monkeypatch: pytest.MonkeyPatch, log: Lines) -> None:
+    telemetry = collecting(monkeypatch)
+    with trio.fail_after(LIMIT):
+        async with trio.open_nursery() as nursery:
+            handle = await nursery.start(partial(serve_http, registry_of(echo), port=0))
+            async with connect(handle.url, list_tools=False):
+                pass
+            nursery.cancel_scope.cancel()
+    (line,) = (entry for entry in log.entries if "http_request_id" in entry)
+    assert line["span_id"] == span_id(telemetry.named("POST /mcp", "SERVER").context)
+
+
 def entry_of(**extra: Any) -> dict[str, Any]:
     record = logging.makeLogRecord({"msg": "hello", "levelname": "INFO", "name": "shop", **extra})
     found: dict[str, Any] = json.loads(JsonFormatter().format(record))

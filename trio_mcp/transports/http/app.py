@@ -265,9 +265,9 @@ class HttpApp:
         elif scope["type"] == "http":
             self._requests += 1
             try:
-                await self._serve(
-                    HttpRequest(scope, receive, send, f"{self._name}-{next(self._numbers):x}")
-                )
+                id = f"{self._name}-{next(self._numbers):x}"
+                http, telemetry = HttpRequest(scope, receive, send, id), self._telemetry
+                await (self._serve(http) if telemetry is None else self._trace(http, telemetry))
             finally:
                 self._requests -= 1
                 if self._answered:
@@ -292,17 +292,27 @@ class HttpApp:
         else:
             await send({"type": "lifespan.shutdown.complete"})
 
+    async def _trace(self, http: HttpRequest, telemetry: Telemetry) -> None:
+        """Serve a request within a span of its own."""
+        method = http.method if http.method in _METHODS else OTHER
+        name, scheme = method, http.scope.get("scheme", "http")
+        attributes = {"http.request.method": method, "url.scheme": scheme}
+        if http.path in self._known:
+            name, attributes["http.route"] = f"{method} {http.path}", http.path
+        with telemetry.span(name, attributes, http.headers) as current:
+            try:
+                await self._serve(http)
+            finally:
+                current.set_attribute("http.response.status_code", http.status or 500)
+
     async def _serve(self, http: HttpRequest) -> None:
         started = self._runner.now()
-        work = (
-            self._route if self._telemetry is None else partial(self._route_traced, self._telemetry)
-        )
         try:
             try:
                 if CANCELS in (http.scope.get("extensions") or {}):
-                    await work(http)
+                    await self._route(http)
                 else:
-                    await ending_in_order(http, partial(work, http))
+                    await ending_in_order(http, partial(self._route, http))
             except Refusal as refused:
                 await self._refuse(http, refused)
         except Disconnected:
@@ -335,23 +345,6 @@ class HttpApp:
         self.metrics.turned_away(refused.status, refused.reason)
         if not http.started:
             await http.respond(refused.status, refused.body, headers=refused.headers)
-
-    async def _route_traced(self, telemetry: Telemetry, http: HttpRequest) -> None:
-        method = http.method if http.method in _METHODS else OTHER
-        name, scheme = method, http.scope.get("scheme", "http")
-        attributes = {"http.request.method": method, "url.scheme": scheme}
-        if http.path in self._known:
-            name, attributes["http.route"] = f"{method} {http.path}", http.path
-        with telemetry.span(name, attributes, http.headers) as current:
-            status = 500
-            try:
-                await self._route(http)
-                status = http.status
-            except Refusal as refused:
-                status = refused.status
-                raise
-            finally:
-                current.set_attribute("http.response.status_code", http.status or status)
 
     async def _route(self, http: HttpRequest) -> None:
         if self._mcp is None:
