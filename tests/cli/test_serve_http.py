@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 import trio
 import trustme
@@ -303,3 +304,21 @@ def test_a_store_that_cannot_be_used(cli: CommandLine, store: str, status: int, 
     assert outcome.status == status
     assert words in outcome.err
     assert "secret" not in outcome.err
+
+
+@pytest.mark.long
+@pytest.mark.requirement("R2")
+async def test_metrics_of_the_file_are_shown_too(tmp_path: Path) -> None:
+    program = tmp_path / "shop.py"
+    program.write_text(
+        "from prometheus_client import Counter\n"
+        "from trio_mcp import Registry\n"
+        "Counter('lamps_sold', 'Lamps.').inc(3)\n"
+        "registry = Registry('shop')\n"
+    )
+    async with running(serve(*HTTP, "--prometheus", target=str(program))) as server:
+        url = (await url_of(server)).replace("/mcp", "/metrics")
+        async with httpx2.AsyncClient() as http:
+            shown = (await http.get(url)).text
+    assert "\nlamps_sold_total 3.0\n" in shown
+    assert "\nmcp_sessions 0.0\n" in shown

@@ -70,6 +70,8 @@ class HttpServerOptions:
     """Serve in that many processes, which are replaced when they die, and at SIGHUP."""
     explorer: bool = False
     """Let people try the server out on a page at /explorer."""
+    prometheus: bool = False
+    """Show what is in prometheus_client's own registry at /metrics, too."""
 
     @property
     def is_wanted(self) -> bool:

@@ -56,6 +56,11 @@ def http_server(where: HttpServerOptions, limits: Limits) -> Callable[[Registry]
         "store": where.store,
         "workers": where.workers,
     }
+    if where.prometheus:
+        require("prometheus_client", "--prometheus", "prometheus")
+        from prometheus_client import REGISTRY
+
+        options["prometheus"] = REGISTRY
     named = where.allow_host or where.resource
     if where.http is not None and not named and not where.is_local:
         logger.warning(
