@@ -158,6 +158,29 @@ async def test_what_an_owner_cannot_run_in_a_process_runs_in_another(
             assert (await ended(here, ALICE, id))["status"] == "completed"
 
 
+@each_store
+async def test_what_is_cancelled_before_it_began_makes_room_at_once(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether it waits in the queue, or for a slot of its owner's."""
+    gate = Gate()
+    async with served(kind, tmp_path, gate=gate, max_running=4, max_queued=100) as those:
+        here, there = those.hosts
+        ids = [await call(here, ALICE, "wait") for _ in range(10)]
+        await gate.has_begun(6)
+        waiting = [await call(there, BOB, "wait") for _ in range(3)]
+        await gate.has_begun(8)
+        ids += waiting
+        for id in ids:
+            who = BOB if id in waiting else ALICE
+            await about(there, who, "tasks/cancel", id)
+            assert (await about(here, who, "tasks/get", id))["status"] == "cancelled"
+        again = [await call(here, ALICE, "add", a=1, b=2) for _ in range(4)]
+        for id in again:
+            assert (await ended(there, ALICE, id))["status"] == "completed"
+    assert "WARNING" not in caplog.text
+
+
 async def test_answers_bring_no_more_than_a_share_back(tmp_path: Path, mock_clock: Any) -> None:
     """Tasks that wait for answers have no place, and take one again when they have got them."""
     gate = Gate()

@@ -20,6 +20,7 @@ may have half of the bytes; and nothing has to be counted when a task expires.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from math import inf
 from typing import Final
 
@@ -264,6 +265,23 @@ class KeptTasks:
                 if new.status != old.status:
                     self._on_status(new.status)
                 return new
+
+    async def cancel(self, id: str, move: Move) -> None:
+        """Make a move that ends a task; if no process has begun it, it takes up no room any more.
+
+        Raises:
+            NoTask: There is none.
+        """
+        entry = await self.store.get(self.key("queue", id))
+        claim = None
+        if entry is not None:
+            with suppress(ValueError):  # it is damaged, which is said when it is to begin
+                claim = Claim.of(entry)
+        if claim is not None and not claim.runs:
+            with suppress(Conflict):  # it was begun meanwhile
+                await self.end(claim, move, bounded=False)
+                return
+        await self.change(id, move)
 
     async def claimed_again(self, claim: Claim) -> Claim | None:
         """Return a newer claim of a task, by whichever process, if none has begun it since."""

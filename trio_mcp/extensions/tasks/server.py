@@ -286,7 +286,7 @@ class Tasks(ServerExtension):
         return await _move(request, lambda record: record.answer(answers, time.time()))
 
     async def _cancel(self, request: ExtensionRequest) -> dict[str, Any]:
-        return await _move(request, lambda record: record.cancel(time.time()))
+        return await _move(request, lambda record: record.cancel(time.time()), ends=True)
 
     # -- subscriptions ----------------------------------------------------------------------
 
@@ -345,12 +345,14 @@ async def _find(request: ExtensionRequest, id: Any) -> tuple[Record, Entry]:
     return record, entry
 
 
-async def _move(request: ExtensionRequest, move: Callable[[Record], Record]) -> dict[str, Any]:
+async def _move(
+    request: ExtensionRequest, move: Callable[[Record], Record], *, ends: bool = False
+) -> dict[str, Any]:
     """Move a task of the caller's on, and acknowledge the request."""
     record, _ = await _find(request, request.params.get("taskId"))
     state: _Serving = request.state
     try:
-        await state.kept.change(record.id, move)
+        await (state.kept.cancel if ends else state.kept.change)(record.id, move)
     except NoTask:
         pass  # its time was over between the two; it needs nothing more
     except StoreError as error:

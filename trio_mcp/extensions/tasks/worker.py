@@ -114,7 +114,9 @@ class Worker:
             found = await self._prepared(claim)
         except Damaged as error:
             logger.error("Task %s cannot be run: %s", claim.id, error)
-        except (StoreError, Conflict) as error:  # it is due again when the lease ends
+        except Conflict:
+            pass  # it has ended, or another process has it
+        except StoreError as error:  # it is due again when the lease ends
             logger.warning("Task %s cannot be begun now: %s", claim.id, error)
         finally:
             if found is None:
