@@ -8,6 +8,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 import pytest
+import trio
+import trio.testing
 
 from tests.auth.proxy.world import CALLBACK, PROVIDER, SERVER, Browser, Provider, world
 from tests.auth.server.support import by_hmac, ec_key, sign, unsigned
@@ -532,6 +534,36 @@ async def test_registrations_are_bounded():
         assert (await here.client.register(redirect_uris=[]))["status"] == 400
         method = await here.client.register(token_endpoint_auth_method="private_key_jwt")
         assert method["error"] == "invalid_client_metadata"
+
+
+@pytest.mark.requirement("P3")
+async def test_slow_clients_of_one_address_keep_out_no_others():
+    async def endless(_: httpx2.Request) -> httpx2.Response:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    def document(request: httpx2.Request) -> httpx2.Response:
+        about = {"client_id": str(request.url), "redirect_uris": [CALLBACK]}
+        return httpx2.Response(200, json=about)
+
+    async def shown_to(address: str, id: str) -> int:
+        url = here.client.authorization_url(client_id=id).removeprefix(SERVER)
+        headers = {"host": "mcp.test"}
+        response = await here.host.send("GET", url, headers, client=(address, 1)).end()
+        status: int = response.status
+        return status
+
+    urls = [f"https://slow.test/{number}" for number in range(100)]
+    async with world() as here, trio.open_nursery() as nursery:
+        here.provider.answers |= dict.fromkeys(urls, endless)
+        here.provider.answers["https://good.test/client"] = document
+        for url in urls:
+            nursery.start_soon(shown_to, "192.0.2.1", url)
+        await trio.testing.wait_all_tasks_blocked()
+        assert await shown_to("192.0.2.1", urls[-1]) == 400
+        assert await shown_to("192.0.2.2", "https://good.test/client") == 200
+        assert len(here.provider.asked) < 20
+        nursery.cancel_scope.cancel()
 
 
 async def test_another_host_is_refused():

@@ -1,6 +1,7 @@
 """Logins when something fails in the middle: the store, the provider, or a call that is cancelled."""
 
 import itertools
+import json
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -321,6 +322,16 @@ async def test_many_people_at_once_with_the_same_client_are_all_served():
 
 
 # -- what the provider says ------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("P4")
+async def test_claims_that_are_nested_too_deeply_to_be_kept_are_left_out(caplog):
+    provider = Provider()
+    provider.claims["odd"] = json.loads("[" * 300 + "]" * 300)
+    async with world(provider) as here:
+        await here.client.log_in()
+        assert (await here.client.call("who"))["structuredContent"]["subject"] == "alice-1"
+    assert "too long to be kept, or no JSON: odd" in caplog.text
 
 
 async def test_an_endless_form_of_the_provider_is_a_clear_page():

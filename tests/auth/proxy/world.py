@@ -76,20 +76,18 @@ class Provider:
         await trio.lowlevel.checkpoint()
         url = str(request.url)
         self.asked.append(url)
-        if url in self.answers:
-            found = self.answers[url](request)
-            if isinstance(found, Exception):
-                raise found
-            return found
         known: dict[str, Any] = {
             f"{self.url}/.well-known/openid-configuration": self.about,
             f"{self.url}/jwks": self.keys,
             f"{self.url}/token": self.token,
             f"{self.url}/revoke": self.revoke,
+            **self.answers,
         }
         if url not in known:
             return httpx2.Response(404)
         found = known[url](request)
+        if isinstance(found, Exception):
+            raise found
         return await found if hasattr(found, "__await__") else found
 
     def about(self, _: httpx2.Request) -> httpx2.Response:

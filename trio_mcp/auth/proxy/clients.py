@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from http import HTTPStatus
@@ -38,7 +38,10 @@ _MAX_REGISTRATION: Final = 4096
 
 _DOCUMENT_TTL: Final = 300.0
 _MAX_DOCUMENTS: Final = 1000
-_MAX_FETCHES: Final = 16
+_MAX_FETCHES: Final = 64
+_MAX_FETCHES_BY_ADDRESS: Final = 8
+"""Clients that may be looked up at a time because of who is at one address, who may be slow on
+purpose, and must not keep out others."""
 
 METHODS: Final = ("none", "client_secret_basic", "client_secret_post")
 _NO_SCHEMES: Final = frozenset(
@@ -180,7 +183,7 @@ class Clients:
         self._clock = clock
         self._documents: OrderedDict[str, tuple[float, ProxyClient]] = OrderedDict()
         self._fetches: SingleFlight[ProxyClient | Exception] = SingleFlight(nursery)
-        self._fetching = trio.CapacityLimiter(_MAX_FETCHES)
+        self._fetching: Counter[str] = Counter()
 
     def register(self, document: Any) -> dict[str, Any]:
         """Register a client; return the response (RFC 7591, section 3.2.1).
@@ -214,14 +217,14 @@ class Clients:
             answer |= {"client_secret": secret, "client_secret_expires_at": expires}
         return answer
 
-    async def find(self, id: str | None) -> ProxyClient | None:
-        """Return the client with an id; `None` if there is none.
+    async def find(self, id: str | None, address: str) -> ProxyClient | None:
+        """Return the client with an id, for who is at an address; `None` if there is none.
 
         Raises:
             AuthorizationError: Its document cannot be had; the text says why.
         """
         if id and _is_described(id):
-            return await self._described(id)
+            return await self._described(id, address)
         return self.known(id)
 
     def known(self, id: str | None) -> ProxyClient | None:
@@ -241,12 +244,11 @@ class Clients:
             id=id, name=kept["n"], redirects=tuple(kept["r"]), secret=kept["s"], method=kept["m"]
         )
 
-    async def _described(self, url: str) -> ProxyClient:
+    async def _described(self, url: str, address: str) -> ProxyClient:
         now = self._clock()
         until, client = self._documents.get(url, (0.0, None))
-        is_busy = self._fetching.available_tokens < 1
-        if client is None or (until <= now and not is_busy):
-            found = await self._fetches.run(url, partial(self._looked_up, url))
+        if client is None or (until <= now and not self._is_busy(address)):
+            found = await self._fetches.run(url, partial(self._looked_up, url, address))
             if isinstance(found, Exception):
                 raise found
             client = found
@@ -256,14 +258,20 @@ class Clients:
             self._documents.popitem(last=False)
         return client
 
-    async def _looked_up(self, url: str) -> ProxyClient | Exception:
-        if self._fetching.available_tokens < 1:
+    def _is_busy(self, address: str) -> bool:
+        ours = self._fetching[address] >= _MAX_FETCHES_BY_ADDRESS
+        return ours or self._fetching.total() >= _MAX_FETCHES
+
+    async def _looked_up(self, url: str, address: str) -> ProxyClient | Exception:
+        if self._is_busy(address):
             return AuthorizationError("too many clients are looked up at the moment")
+        self._fetching[address] += 1
         try:
-            async with self._fetching:
-                return await self._fetch(url)
+            return await self._fetch(url)
         except Exception as error:  # raised where it is waited for
             return error
+        finally:
+            self._fetching -= Counter([address])  # which forgets those that have none
 
     async def _fetch(self, url: str) -> ProxyClient:
         """Fetch the metadata of a client (draft-ietf-oauth-client-id-metadata-document)."""

@@ -271,7 +271,7 @@ class ProxyServer:
 
     async def _authorize(self, request: WebRequest) -> WebResponse:
         parameters = request.parameters()
-        client = await self._client(parameters.get("client_id"))
+        client = await self._client(parameters.get("client_id"), request.address)
         target = client.redirect_for(parameters.get("redirect_uri"))
         if target is None:
             raise PageError(
@@ -300,9 +300,9 @@ class ProxyServer:
             headers=[cookie],
         )
 
-    async def _client(self, id: str | None) -> ProxyClient:
+    async def _client(self, id: str | None, address: str) -> ProxyClient:
         try:
-            client = await self._clients.find(id)
+            client = await self._clients.find(id, address)
         except AuthorizationError as error:
             logger.info("A client cannot be looked up: %s", error)
             raise PageError(
@@ -703,18 +703,26 @@ def _ascii(text: str) -> str:
 
 
 def _bounded(claims: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the claims that are kept of a person: all, unless they are very long."""
-    sizes = {name: len(orjson.dumps({name: value})) for name, value in claims.items()}
-    too_long, surplus = set(), sum(sizes.values()) - _MAX_CLAIMS
+    """Return the claims that are kept of a person: all, unless they are very long or no JSON."""
+    sizes = {name: _size_of(name, value) for name, value in claims.items()}
+    left_out, surplus = set(), sum(sizes.values()) - _MAX_CLAIMS
     for name in sorted(sizes, key=sizes.__getitem__, reverse=True):
         if surplus <= 0:
             break
-        too_long.add(name)
+        left_out.add(name)
         surplus -= sizes[name]
-    if too_long:
-        some = ", ".join(sorted(too_long))
-        logger.warning("%d claims are too long to be kept: %.100s", len(too_long), some)
-    return {name: value for name, value in claims.items() if name not in too_long}
+    if left_out:
+        some = ", ".join(sorted(left_out))
+        logger.warning("%d claims are too long to be kept, or no JSON: %.100s", len(left_out), some)
+    return {name: value for name, value in claims.items() if name not in left_out}
+
+
+def _size_of(name: str, value: Any) -> int:
+    """Return the bytes of a claim, as deep in JSON as it is kept; too many if it is none."""
+    try:
+        return len(orjson.dumps({"claims": {name: value}}))
+    except TypeError:
+        return 1 << 40
 
 
 def _claims_of(grant: Grant) -> dict[str, Any]:

@@ -28,12 +28,14 @@ class WebRequest:
         query: What comes after the `?` of its URL.
         body: Its body, of `MAX_BODY` bytes at most.
         headers: Its headers, by their names in lower case.
+        address: From where it comes: an address, or a network whose addresses are one's own.
     """
 
     method: str
     query: str = field(default="", repr=False)
     body: bytes = field(default=b"", repr=False)
     headers: Mapping[bytes, bytes] = field(factory=dict, repr=False)
+    address: str = ""
 
     def header(self, name: bytes) -> str:
         """Return a header; empty if there is none."""

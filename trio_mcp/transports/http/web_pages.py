@@ -18,6 +18,7 @@ async def serve_web_page(page: Page, http: HttpRequest) -> None:
         query=http.scope.get("query_string", b"").decode("latin-1"),
         body=await http.body(MAX_BODY) if http.method == "POST" else b"",
         headers=http.headers,
+        address=http.client_address,
     )
     response = await page(request)
     await http.respond(response.status, response.body, response.content_type, response.headers)
