@@ -5,8 +5,8 @@
 
 The first word is the record, in `docs/measured`. The second is the part: `run` says how it was
 made; of the benchmarks, a contest by its name; of the conformance suite, `summary`, or the
-scenarios of a side by its name; of the faults, `counted`; of the soak, `counted` and `seen`. A
-record that is missing or broken breaks the build.
+scenarios of a side by its name; of the faults and the logins, `counted`; of the soak, `counted` and
+`seen`. A record that is missing or broken breaks the build.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +23,7 @@ from docs._ext.records import (
     Conformance,
     Contest,
     Faults,
+    Logins,
     Made,
     RecordError,
     Scenario,
@@ -152,6 +153,18 @@ def _show_faults(record: Faults, part: str) -> Iterator[nodes.Node]:
         raise RecordError(f"no part {part!r}; there are: run, counted")
 
 
+# -- logins -----------------------------------------------------------------------------------
+
+
+def _show_logins(record: Logins, part: str) -> Iterator[nodes.Node]:
+    if part == "run":
+        yield _origin(record.made, {})
+    elif part == "counted":
+        yield _table(record.counted.headers, record.counted.rows)
+    else:
+        raise RecordError(f"no part {part!r}; there are: run, counted")
+
+
 # -- soak -------------------------------------------------------------------------------------
 
 
@@ -172,6 +185,11 @@ _RECORDS: dict[str, tuple[type, str, Callable[[Any, str], Iterator[nodes.Node]]]
     "benchmarks": (Benchmarks, "make bench", _show_benchmarks),
     "conformance": (Conformance, "make conformance", _show_conformance),
     "faults": (Faults, "make faults", _show_faults),
+    "logins": (
+        Logins,
+        "python -m benchmarks.logins --record docs/measured/logins.json",
+        _show_logins,
+    ),
     "soak": (Soak, "make soak", _show_soak),
 }
 

@@ -146,6 +146,14 @@ class Faults:
 
 
 @frozen
+class Logins:
+    """What logins cost."""
+
+    made: Made
+    counted: Table
+
+
+@frozen
 class Memory:
     """The memory of a process while calls were made."""
 

@@ -227,8 +227,10 @@ class McpEndpoint:
     async def watch(self) -> None:
         """Cancel what stands for itself, and have it answered, when its token expires."""
         while True:
-            with trio.move_on_at(self._wakes):
+            with trio.move_on_at(self._wakes) as waiting:
                 await self._look.park()
+            if not waiting.cancelled_caught:
+                continue  # a call has come whose token expires earlier; most end long before
             now, deadlines = trio.current_time(), [inf]
             for inbound, http in list(self._alone.items()):
                 if http.deadline <= now:
