@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import AsyncExitStack
 
 import pytest
 import trio
@@ -10,7 +11,7 @@ from tests.client.http_support import Script, in_memory, said, serving
 from tests.client.support import beside, process, tortured
 from tests.support.processes import EXAMPLES
 from tests.support.tools import echo, registry_of
-from trio_mcp import Context, Registry, connect, serve_stream
+from trio_mcp import Context, Handlers, Registry, connect, serve_stream
 from trio_mcp.errors import CallTimeout, InvalidArguments, NotConnected, UnknownTool
 
 pytestmark = pytest.mark.requirement("E10")
@@ -233,6 +234,59 @@ async def test_progress_extends_a_call_over_http(era, autojump_clock) -> None:
         assert trio.current_time() - started == 21
         with pytest.raises(CallTimeout, match=r"no answer within 5 s \(to wait longer: call_tool"):
             await client.call_tool("echo", {"text": "x"})
+
+
+@pytest.mark.requirement("S4")
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize("way", ["in memory", "http"])
+async def test_how_long_tools_take_can_be_left_to_the_server(era, way, autojump_clock) -> None:
+    async def call(incoming) -> None:
+        with trio.move_on_after(3600):
+            await incoming.until_gone()
+            return
+        extra = {"resultType": "complete"} if era == "modern" else {}
+        await incoming.json(incoming.answer(said(incoming) | extra))
+
+    registry = Registry("slow", tool_timeout=7200)
+
+    @registry.tool(name="echo")
+    async def slow(text: str) -> str:
+        await trio.sleep(3600)
+        return text
+
+    async with AsyncExitStack() as stack:
+        target, options = registry, {}
+        if way == "http":
+            script = Script(era)
+            script.on["tools/call"] = call
+            target, http, _ = await stack.enter_async_context(in_memory(script))
+            options = {"http": http}
+        connection = connect(target, era=era, tool_timeout=None, **options)
+        client = await stack.enter_async_context(connection)
+        assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        hint = r"within 7 s \(to wait longer: call_tool.*, where None leaves it to the server\)"
+        client.tools["echo"].timeout = 7
+        with pytest.raises(CallTimeout, match=hint):
+            await client.call_tool("echo", {"text": "x"})
+
+
+@pytest.mark.requirement("S4")
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_the_time_of_a_tool_stands_still_while_its_question_is_answered(
+    era, autojump_clock
+) -> None:
+    registry = Registry("asking")
+
+    @registry.tool
+    async def ask(context: Context) -> bool:
+        return (await context.elicit("Really?", bool)).value
+
+    async def think(params: object) -> dict[str, object]:
+        await trio.sleep(100)
+        return {"action": "accept", "content": {"value": True}}
+
+    async with connect(registry, era=era, handlers=Handlers(elicitation=think)) as client:
+        assert await client.call_tool("ask", returns=bool)
 
 
 @pytest.mark.requirement("E4")

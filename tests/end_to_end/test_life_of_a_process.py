@@ -1,5 +1,7 @@
 """From start to end of input: what a client sees of a server that is a process."""
 
+import sys
+
 import pytest
 
 from tests.support.client import CLIENT_INFO, MODERN, REVISIONS, RawClient
@@ -120,3 +122,43 @@ async def test_the_states_are_told_in_order() -> None:
         assert await server.finish() == 0
     states = (b"running", b"draining", b"stopped")
     assert [line for line in server.stderr.split(b"\n") if line in states] == list(states)
+
+
+ORPHAN = 'exec 3<&0; "$@" <&3 & wait'
+"""A shell that starts a server; whoever started the shell keeps the other ends of its pipes."""
+
+
+@pytest.mark.requirement("S1")
+async def test_a_server_whose_parent_has_died_ends_though_its_input_is_open() -> None:
+    async with running(["/bin/sh", "-c", ORPHAN, "sh", *workshop()]) as server:
+        await server.client.initialize()
+        server.process.kill()
+        assert await server.client.receive() is None
+        await server.said(b"stopped")
+    assert b"The process that has started this server has ended" in server.stderr
+
+
+@pytest.mark.requirement("S1")
+async def test_a_server_that_outlives_its_parent_ends_with_its_input() -> None:
+    options = ["serve", str(EXAMPLES / "calculator.py"), "--outlive-parent", "--log-level=debug"]
+    command = [sys.executable, "-m", "trio_mcp.cli", *options]
+    async with running(["/bin/sh", "-c", ORPHAN, "sh", *command]) as server:
+        await server.client.initialize()
+        server.process.kill()
+        await server.process.wait()
+        assert text_of(await server.client.call("add", a=1, b=2)) == "3.0"
+        assert server.process.stdin is not None
+        await server.process.stdin.aclose()
+        assert await server.client.receive() is None
+    assert b"has ended" not in server.stderr
+
+
+@pytest.mark.requirement("S1")
+async def test_a_tool_that_runs_when_the_parent_dies_has_its_time() -> None:
+    async with running(["/bin/sh", "-c", ORPHAN, "sh", *workshop(shutdown_grace=0.1)]) as server:
+        await server.client.initialize()
+        await server.client.send(call(1, "forever"))
+        await server.said(b"forever runs")
+        server.process.kill()
+        assert await server.client.receive() is not None, "it is answered, and cancelled"
+        assert await server.client.receive() is None

@@ -12,7 +12,9 @@ from trio_mcp.transports.stdio.serve import serve_process
 from trio_mcp.wire.limits import Limits
 
 
-async def serve(registry: Registry, *, limits: Limits | None = None) -> None:
+async def serve(
+    registry: Registry, *, limits: Limits | None = None, outlive_parent: bool = False
+) -> None:
     """Serve a registry on stdin and stdout until the client disconnects, from asyncio.
 
     It does what `trio_mcp.serve` does. Handlers of a `trio_mcp.aio.Registry`, and those with
@@ -21,6 +23,7 @@ async def serve(registry: Registry, *, limits: Limits | None = None) -> None:
     Args:
         registry: What to serve.
         limits: The bounds of messages and calls.
+        outlive_parent: Whether to go on when the process that has started this one has ended.
 
     Raises:
         RuntimeError: Stdin and stdout are being served already.
@@ -37,4 +40,4 @@ async def serve(registry: Registry, *, limits: Limits | None = None) -> None:
     async with portal:
         lifecycle = Lifecycle()
         with stopping_at_signals(lifecycle, portal.run.post):
-            await portal.call(partial(serve_process, registry, limits, lifecycle))
+            await portal.call(partial(serve_process, registry, limits, lifecycle, outlive_parent))

@@ -46,6 +46,8 @@ class ServerOptions(RunOptions):
 
     tool_timeout: Seconds = _LIMITS.tool_timeout
     """Seconds that a tool may run, unless it says otherwise itself."""
+    outlive_parent: bool = False
+    """On stdin and stdout, go on when the process that has started this one has ended."""
     reload: bool = False
     """Start again whenever a Python file beside the target changes, for development."""
 
@@ -66,6 +68,8 @@ def serve(
     """Serve a registry on stdin and stdout, or over HTTP."""
     place = registry_target(target)
     http.check()
+    if http.is_wanted and options.outlive_parent:
+        raise Usage("--outlive-parent is for a server on stdin and stdout; over HTTP it does so")
     options.configure()
     if options.reload:
         if http.workers is not None:
@@ -91,17 +95,21 @@ def serve(
     with divert(0, 1, 2), serving_refused():
         registry = load_registry(place)
     limits = Limits(tool_timeout=options.tool_timeout, shutdown_grace=options.shutdown_grace)
-    return run_registry(registry, http, limits)
+    return run_registry(registry, http, limits, outlive_parent=options.outlive_parent)
 
 
-def run_registry(registry: Registry, http: HttpServerOptions, limits: Limits) -> int:
-    trio.run(server_for(http, limits), registry)
+def run_registry(
+    registry: Registry, http: HttpServerOptions, limits: Limits, *, outlive_parent: bool = False
+) -> int:
+    trio.run(server_for(http, limits, outlive_parent=outlive_parent), registry)
     return OK
 
 
-def server_for(http: HttpServerOptions, limits: Limits) -> Callable[[Registry], Awaitable[None]]:
+def server_for(
+    http: HttpServerOptions, limits: Limits, *, outlive_parent: bool = False
+) -> Callable[[Registry], Awaitable[None]]:
     if not http.is_wanted:
-        return partial(serve_stdio, limits=limits)
+        return partial(serve_stdio, limits=limits, outlive_parent=outlive_parent)
     from trio_mcp.cli.serve_http import http_server
 
     return http_server(http, limits)

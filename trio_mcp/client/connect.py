@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -111,7 +112,7 @@ def connect(
     process_options: ProcessOptions | None = None,
     http: HttpOptions | None = None,
     connect_timeout: float = 30.0,
-    tool_timeout: float = 5.0,
+    tool_timeout: float | None = 5.0,
     tool_names: ToolNames | None = None,
     list_tools: bool = True,
     request_timeout: float = 30.0,
@@ -139,6 +140,8 @@ def connect(
         connect_timeout: Seconds for start, handshake and the list of tools. Neither this nor any
             other time-out counts the time that a person takes to log in (`OAuth.timeout`).
         tool_timeout: Seconds that a tool call waits, unless the tool or the call says otherwise.
+            Progress begins them again where `on_progress` is given, and while the server waits for
+            an answer to a question they stand still. `None` leaves it to the server.
         tool_names: Local names of tools, each with the server's name for it
             (`RemoteTool.mcp_name`): `{"sum": "add"}` for `call_tool("sum", …)`. Or a function that
             makes the local name of each from the server's.
@@ -221,6 +224,7 @@ def connect(
         middleware = middleware_of(middleware)
     limits = limits or Limits()
     check_limits("connect", target, limits)
+    seconds = inf if tool_timeout is None else tool_timeout
     states = StateLog()
     lines = RawLines(limits.max_message_bytes)
     notifications = Notifications(
@@ -232,7 +236,7 @@ def connect(
         inbound=InboundHandler(handlers, limits.question_timeout, notifications, lines),
         era=era,
         connect_timeout=connect_timeout,
-        tools=ToolTable(tool_timeout, max_timeout, tool_names or {}),
+        tools=ToolTable(seconds, max_timeout, tool_names or {}),
         list_tools=list_tools,
         request_timeout=request_timeout,
         max_timeout=max_timeout,

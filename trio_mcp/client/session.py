@@ -91,7 +91,10 @@ class ClientRequest:
         if self.is_exact:
             return ""
         if self.method == CALL_TOOL.name:
-            return "call_tool(timeout=...) or connect(tool_timeout=...)"
+            return (
+                "call_tool(timeout=...) or connect(tool_timeout=...), where None leaves it to the "
+                "server"
+            )
         return "timeout=... or connect(request_timeout=...)"
 
 

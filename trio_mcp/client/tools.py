@@ -91,8 +91,8 @@ class RemoteTool:
     description: str | None
     input_schema: dict[str, Json]
     timeout: float = 5.0
-    """Seconds that `Client.call_tool` waits for it: the `tool_timeout` of `connect`, or a second
-    more than the limit that the server publishes for it. May be changed."""
+    """Seconds that `Client.call_tool` waits for it: the `tool_timeout` of `connect` (infinity for
+    `None`), or a second more than the limit that the server publishes for it. May be changed."""
     enabled: bool = True
     """Whether `Client.call_tool` may call it. May be changed."""
     details: dict[str, Json] = field(factory=dict, repr=False)

@@ -297,7 +297,7 @@ async def connect_all(
     http: Mapping[str, HttpOptions] | None = None,
     process_options: ProcessOptions | None = None,
     connect_timeout: float = 30.0,
-    tool_timeout: float = 5.0,
+    tool_timeout: float | None = 5.0,
     request_timeout: float = 30.0,
     max_timeout: float = 120.0,
     reconnect_timeout: float = 10.0,

@@ -3,7 +3,8 @@
 Command lines that find their programs, batch files such as `npx.cmd` among them; events with names,
 by which one process wakes another, and one of which is gone with its last handle; open directories,
 and the paths of open files; a process and its children as a job, which ends with its last handle:
-with us, if need be. Above them are the functions of `kernel32` and `ntdll` that are called.
+with us, if need be; the process that has started this one. Above them are the functions of
+`kernel32` and `ntdll` that are called.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ final_path = _function(
 console_code_page = _function("kernel32", "GetConsoleCP", wintypes.UINT)
 open_event = _function("kernel32", "OpenEventW", _HANDLE, _DWORD, _BOOL, _TEXT)
 open_process = _function("kernel32", "OpenProcess", _HANDLE, _DWORD, _BOOL, _DWORD)
+process_times = _function("kernel32", "GetProcessTimes", _BOOL, _HANDLE, *[_ANY] * 4)
+query_process = _function(
+    "ntdll", "NtQueryInformationProcess", ctypes.c_long, _HANDLE, _DWORD, _ANY, _DWORD, _ANY
+)
 resume_process = _function("ntdll", "NtResumeProcess", ctypes.c_long, _HANDLE)
 signal_event = _function("kernel32", "SetEvent", _BOOL, _HANDLE)
 set_job = _function(
@@ -251,3 +256,41 @@ class Job:
         limits.basic.flags = flags
         size = ctypes.sizeof(limits)
         checked(set_job(self._job, _EXTENDED_LIMITS, ctypes.byref(limits), size))
+
+
+_WATCH: Final = 0x100000 | 0x1000  # SYNCHRONIZE, PROCESS_QUERY_LIMITED_INFORMATION
+_OURSELVES: Final = wintypes.HANDLE(-1)
+
+
+class _BasicInformation(ctypes.Structure):
+    _fields_ = (*((name, ctypes.c_void_p) for name in "abcde"), ("parent", ctypes.c_void_p))
+
+
+async def parent_exited() -> None:
+    """Wait until the process that has started this one has exited.
+
+    An id is given to another process once its own has exited. So where there is none of that id, or
+    one that is younger than this process, it has exited before, and this waits for ever.
+    """
+    handle = open_process(_WATCH, False, _parent())
+    if not handle:
+        await trio.sleep_forever()
+    try:
+        if _begun(handle) > _begun(_OURSELVES):
+            await trio.sleep_forever()
+        await trio.lowlevel.WaitForSingleObject(handle)
+    finally:
+        close_handle(handle)
+
+
+def _parent() -> int:
+    """Return the id; `os.getppid` takes a snapshot of all processes for it."""
+    found = _BasicInformation()
+    query_process(_OURSELVES, 0, ctypes.byref(found), ctypes.sizeof(found), None)
+    return found.parent or 0
+
+
+def _begun(handle: object) -> int:
+    times = [wintypes.FILETIME() for _ in range(4)]
+    checked(process_times(handle, *map(ctypes.byref, times)))
+    return (times[0].dwHighDateTime << 32) + times[0].dwLowDateTime

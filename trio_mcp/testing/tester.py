@@ -56,7 +56,7 @@ class ConnectOptions(TypedDict, total=False):
     process_options: ProcessOptions | None
     http: HttpOptions | None
     connect_timeout: float
-    tool_timeout: float
+    tool_timeout: float | None
     tool_names: Mapping[str, str] | Callable[[str], str] | None
     list_tools: bool
     request_timeout: float

@@ -533,6 +533,29 @@ async def test_the_log_says_what_was_wrong_and_no_token(caplog: pytest.LogCaptur
     assert "secret" not in caplog.text
 
 
+@pytest.mark.requirement("S3")
+async def test_the_log_says_once_what_would_let_a_host_or_an_origin_in(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with hosting(registry_of(echo)) as host:
+        for _ in range(3):
+            await status_with(host, host="MCP.example.com:8000")
+            await status_with(host, origin="https://app.example.com")
+        await status_with(host, host="mcp.example.com:9000")
+        assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [
+            "A request is refused, as its Host is 'mcp.example.com'. If this server may be called "
+            "that, add it to HttpPolicy(allowed_hosts=...); for trio-mcp serve, it is "
+            "--allow-host mcp.example.com",
+            "A request is refused, as its Origin is 'https://app.example.com'. If pages from there "
+            "may use this server, add it to HttpPolicy(allowed_origins=...); for trio-mcp serve, "
+            "it is --allow-origin https://app.example.com",
+        ]
+        for number in range(100):  # anybody can make them up
+            await status_with(host, host=f"{number}.example.com")
+        await status_with(host, origin="https://" + "x" * 1000)
+        assert len([each for each in caplog.records if each.levelname == "WARNING"]) == 20
+
+
 @pytest.mark.requirement("F2", "F4")
 async def test_guessing_is_limited_where_nothing_else_is(autojump_clock: Any) -> None:
     async def verify(token: str) -> str | None:

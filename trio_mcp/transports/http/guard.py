@@ -52,6 +52,17 @@ _ORIGIN: Final = re.compile(f"https?://{_AUTHORITY}")
 SCRAPES: Final = 10.0
 """How often in a second an address may ask for metrics, where clients have a rate."""
 MOST_SCRAPES: Final = 100
+_MOST_TOLD: Final = 20
+"""So many refused names the log has at most: anybody can make them up."""
+_LONGEST_TOLD: Final = 300
+_REFUSED_HOST: Final = (
+    "A request is refused, as its Host is %r. If this server may be called that, add it to "
+    "HttpPolicy(allowed_hosts=...); for trio-mcp serve, it is --allow-host %s"
+)
+_REFUSED_ORIGIN: Final = (
+    "A request is refused, as its Origin is %r. If pages from there may use this server, add it to "
+    "HttpPolicy(allowed_origins=...); for trio-mcp serve, it is --allow-origin %s"
+)
 _LONGEST: Final = 365 * 86_400.0
 """Seconds: the most that `Retry-After` says, however low the rate is."""
 
@@ -71,6 +82,8 @@ class Guard:
         self._is_ours = lru_cache(maxsize=64)(self._names_us)  # clients always say the same
         self._origins = {url.lower().rstrip("/") for url in policy.allowed_origins}
         self._proxies = Proxies(policy.trusted_proxies)
+        self._told: set[str] = set()
+        """What the log has said how to allow."""
 
     @asynccontextmanager
     async def running(
@@ -146,14 +159,24 @@ class Guard:
         if origin is None:
             return
         if not self._may_use(origin.lower()):
+            self._tell_how(_REFUSED_ORIGIN, origin)
             raise Refusal(403, "Pages of that Origin may not use this server.", reason="origin")
         request.answer_headers += allowing(origin)
 
     def _check_host(self, request: HttpRequest, by_address: bool = False) -> None:
         host = request.headers.get(b"host", b"")
         if not (self._is_ours(host) or (by_address and (not host or _is_address(host)))):
+            name = _HOST.fullmatch(host.decode("latin-1").lower())
+            if name is not None:
+                self._tell_how(_REFUSED_HOST, name[1])
             why = "This server is not meant to be reached by that Host name."
             raise Refusal(403, why, reason="host")
+
+    def _tell_how(self, text: str, value: str) -> None:
+        """Say in the log, once for each value, what would let it in."""
+        if value not in self._told and len(self._told) < _MOST_TOLD and len(value) <= _LONGEST_TOLD:
+            self._told.add(value)
+            logger.warning(text, value, value)
 
     def _names_us(self, host: bytes) -> bool:
         name = _HOST.fullmatch(host.decode("latin-1").lower())
