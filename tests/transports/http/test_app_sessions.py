@@ -86,6 +86,36 @@ async def test_clients_do_not_choose_their_ids(id: Any) -> None:
         assert await sessions_of(host) == 1
 
 
+@pytest.mark.requirement("S2")
+@each_session_revision
+async def test_requests_of_a_session_that_is_lost_may_be_answered_without_it(revision: str) -> None:
+    async def ask(context: Context) -> bool:
+        return (await context.elicit("Really?", bool)).value
+
+    registry, options = registry_of(echo, ask), SessionOptions(answer_unknown=True)
+    registry.add_resource("it:", lambda: "it")
+    async with hosting(registry) as before:
+        client = LegacyClient(before, revision, capabilities={"elicitation": {}})
+        await client.initialize()
+    async with hosting(registry, TOKENS, sessions=options) as after:
+        again = LegacyClient(after, revision, {"authorization": "Bearer a-token"})
+        again.session = client.session
+        assert text_of(await again.call("echo", text="x")) == "x"
+        assert await again.notify("notifications/cancelled", {"requestId": 2}) == 202
+        assert (await again.call("ask"))["error"]["code"] == -32600
+        for lost, params in (
+            ("resources/subscribe", {"uri": "it:"}),
+            ("logging/setLevel", {"level": "info"}),
+        ):
+            assert (await again.begin(lost, params).end()).status == 404
+        assert await again.reply({"id": 1}, {}) == 404
+        assert await again.delete() == 404
+        assert (await again.get().end()).status == 404
+        other = LegacyClient(after, revision, {"authorization": "Bearer wrong"})
+        other.session = client.session
+        assert await status_of(other) == 401
+
+
 @pytest.mark.requirement("F1")
 async def test_initializing_again_begins_another_session() -> None:
     async with legacy(registry_of(echo)) as client:

@@ -73,6 +73,7 @@ from trio_mcp.wire.jsonrpc import (
 )
 from trio_mcp.wire.methods import modern_only
 from trio_mcp.wire.revisions import BY_NAME, LEGACY, META_CLIENT_CAPABILITIES, MODERN
+from trio_mcp.wire.settings import is_setting
 
 _ASSUMED: Final = "2025-03-26"
 _ONE_AT_A_TIME: Final = McpError(
@@ -269,7 +270,13 @@ class McpEndpoint:
         if isinstance(message, Request) and message.method == "initialize":
             await self._begin_session(http, message)
             return
-        session = await self._sessions.find(http)
+        try:
+            session = await self._sessions.find(http)
+        except Refusal as refused:
+            if refused.status == 404 and self._needs_no_session(message):
+                await self._answer_alone(http, message)
+                return
+            raise
         if isinstance(message, Request):
             await self._answer_on_stream(http, message, session)
         elif isinstance(message, Batch):
@@ -280,6 +287,13 @@ class McpEndpoint:
             assert not isinstance(message, Malformed)  # `read_message` has refused it
             await session.take(message)
             await http.respond(202)
+
+    def _needs_no_session(self, message: Message) -> bool:
+        """Whether a message that names an unknown session is answered without one."""
+        if not self._sessions.options.answer_unknown:
+            return False
+        sets = isinstance(message, Request) and is_setting(message.method)
+        return isinstance(message, Request | Notification) and not sets
 
     async def _begin_session(self, http: HttpRequest, request: Request) -> None:
         # Another session may have to make room, so it is tried first whether it comes to one.

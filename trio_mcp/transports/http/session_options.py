@@ -32,6 +32,14 @@ class SessionOptions:
     stateless: bool = field(default=False, validator=is_a(bool))
     """Give legacy clients no sessions: each of their requests stands for itself."""
 
+    answer_unknown: bool = field(default=False, validator=is_a(bool))
+    """Answer a request of a session that is not known (any more) as if it stood for itself, where
+    it needs nothing of a session, and not with 404. For hosts that do not begin a new one then.
+
+    What begins a stream or changes the session (`resources/subscribe`, `logging/setLevel`), and
+    answers to questions, get 404 all the same. Such clients cannot be asked anything, and hear of
+    no change."""
+
     max_sessions: int = field(default=1000, validator=_count)
     """Sessions of legacy clients. A new one takes the place of one that is idle, but only of its
     own owner's, or of one who has more sessions: of those who have most, the one that was idle
@@ -70,7 +78,7 @@ class SessionOptions:
         if self.event_store is not None:
             self._refuse(bounds, "is not for an event_store, which has its own bounds")
         if self.stateless:
-            of_sessions = ("max_sessions", "max_events", *bounds, "event_store")
+            of_sessions = ("answer_unknown", "max_sessions", "max_events", *bounds, "event_store")
             self._refuse(of_sessions, "is for sessions, of which stateless has none")
 
     def _refuse(self, names: Sequence[str], why: str) -> None:
