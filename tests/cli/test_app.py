@@ -142,6 +142,10 @@ def test_a_wrong_command_line_is_told_what_was_meant(
             ["tools", "--timeout", "0.5", "http://127.0.0.1:1/mcp"],
             "cannot reach http://127.0.0.1:1",
         ),
+        (
+            ["tools", "--timeout", "0.5", "--", sys.executable, "-c", "input(); input()"],
+            "connecting: no answer within 0.5 s (--timeout SECONDS waits longer)",
+        ),
     ],
     ids=str,
 )

@@ -14,7 +14,7 @@ import trio
 import trustme
 
 from tests.cli.support import COMMAND, CommandLine
-from tests.support.processes import EXAMPLES, Server, run, running
+from tests.support.processes import ENVIRONMENT, EXAMPLES, Server, run, running
 from trio_mcp import HttpOptions, connect
 from trio_mcp.cli.http_options import HttpServerOptions
 from trio_mcp.cli.options import as_words
@@ -65,6 +65,22 @@ async def test_a_unix_socket(tmp_path: Path) -> None:
         server.signal(signal.SIGTERM)
         assert await server.exit() == 0
     assert not place.exists()
+
+
+@pytest.mark.long
+@pytest.mark.requirement("S6")
+async def test_a_service_manager_hears_when_it_serves_and_a_hangup_stops_it(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "manager"))
+        manager.setblocking(False)
+        environment = ENVIRONMENT | {"NOTIFY_SOCKET": str(tmp_path / "manager")}
+        async with running(serve("--http", "0"), env=environment) as server:
+            await url_of(server)
+            await trio.lowlevel.wait_readable(manager)
+            assert manager.recv(100) == b"READY=1"
+            server.signal(signal.SIGHUP)
+            assert await server.exit() == 0
+        assert manager.recv(100) == b"STOPPING=1"
 
 
 @pytest.mark.long

@@ -181,6 +181,8 @@ def test_completions() -> None:
         ({"cache_scope": "all"}, "cache_scope must be 'public' or 'private'"),
         ({"state_ttl": 0}, "state_ttl must be more than 0 seconds"),
         ({"state_keys": "key"}, "state_keys must be a list"),
+        ({"state_keys": []}, "there must be a key in state_keys"),
+        ({"state_keys": ["k" * 32]}, "one of the state_keys is not usable: a key is 32 bytes"),
     ],
 )
 def test_a_registry(options: Any, words: str) -> None:

@@ -155,7 +155,7 @@ def test_bad_keys_are_refused_without_being_told(bad: Any) -> None:
 
 
 def test_a_key_alone_is_no_list_of_keys() -> None:
-    with pytest.raises(ValueError, match="put the key in brackets"):
+    with pytest.raises(ValueError, match="a list, even of one key: put it in brackets"):
         Sealer(Sealer.generate_key())
     with pytest.raises(ValueError, match="generate_key"):
         Sealer([])

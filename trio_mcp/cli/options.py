@@ -82,7 +82,7 @@ class ConnectionOptions:
     era: Era | None = None
     """Speak a modern or a legacy revision; else what the server speaks."""
     timeout: Seconds = 60.0
-    """Seconds to wait for an answer."""
+    """Seconds to wait for an answer, and for the connection before it."""
     log_level: LoggingLevel = "info"
     """The least important log messages of the server that are shown."""
     verbose: Annotated[bool, Parameter(alias="-v")] = False

@@ -25,8 +25,6 @@ from trio_mcp.errors import PipeClosed, ServerExited
 from trio_mcp.extensions.tasks import TasksClient
 from trio_mcp.wire.limits import Limits
 
-_START_TIMEOUT: Final = 60.0
-"""Seconds that a server may take to start: `npx` and `uvx` may have to download it first."""
 _LAG: Final = 0.05
 """Seconds by which stderr may arrive later than the answer that it is about."""
 _TRACEBACK: Final = re.compile(r"^ *Traceback \(most recent|^\s+at .*:\d+", re.MULTILINE)
@@ -101,7 +99,7 @@ async def connected(
         handlers=terminal_handlers(prompter, options.root) if may_ask else None,
         process_options=options.process_options(),
         http=options.http_options(target, screen) if http is None else http,
-        connect_timeout=max(_START_TIMEOUT, options.timeout),
+        connect_timeout=options.timeout,
         tool_timeout=options.timeout,
         request_timeout=options.timeout,
         max_timeout=options.timeout,

@@ -158,8 +158,10 @@ class Registry:
         check_bound("page_size", page_size)
         check_caching(cache_ttl, cache_scope)
         check_timeout(state_ttl, "state_ttl")
-        if isinstance(state_keys, str | bytes):
-            raise ValueError("state_keys must be a list, even of one key: put it in brackets")
+        if state_keys is not None:
+            from trio_mcp.registry.sealing import check_keys
+
+            check_keys(state_keys, "state_keys")
         if lifespan is not None and not callable(lifespan):
             raise TypeError(f"lifespan must be a function, not {type(lifespan).__name__}")
         if instructions is not None and not is_text(instructions):

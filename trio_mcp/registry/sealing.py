@@ -45,6 +45,7 @@ _VERSION: Final = b"\x80"
 _LONGEST: Final = 256 * 1024
 """Characters of a state: more are neither sealed nor looked at."""
 
+_KEY_BYTES: Final = 32
 _NO_KEY: Final = (
     "a key is 32 bytes in URL-safe base64 (44 characters); make one with Sealer.generate_key()"
 )
@@ -125,10 +126,7 @@ class Sealer:
         self.ttl: Final = ttl
         self._clock = clock
         self._made: dict[str, Fernet] | None = None
-        if isinstance(keys, bytes | str):
-            raise ValueError("keys must be a list of keys; put the key in brackets")
-        if keys is not None and not keys:
-            raise ValueError(f"there must be a key in keys, or leave keys out: {_NO_KEY}")
+        check_keys(keys)
         self._keys = [self.generate_key()] if keys is None else list(keys)
         if keys is not None:
             self._fernets()
@@ -221,11 +219,24 @@ class Sealer:
         if self._made is None:
             with needing("sealing request state", "ask"):
                 from cryptography.fernet import Fernet
-            try:
-                self._made = {_name_of(key): Fernet(key) for key in self._keys}
-            except (ValueError, TypeError, AttributeError):  # the key itself belongs in no message
-                raise ValueError(f"one of the keys is not usable: {_NO_KEY}") from None
+            self._made = {_name_of(key): Fernet(key) for key in self._keys}
         return self._made
+
+
+def check_keys(keys: Sequence[str | bytes] | None, name: str = "keys") -> None:
+    """Raise `ValueError` unless these are keys, and what to do; no key is in the message."""
+    if keys is None:
+        return
+    if isinstance(keys, bytes | str):
+        raise ValueError(f"{name} must be a list, even of one key: put it in brackets")
+    if not keys:
+        raise ValueError(f"there must be a key in {name}, or leave {name} out: {_NO_KEY}")
+    try:
+        for key in keys:
+            if len(base64.urlsafe_b64decode(key)) != _KEY_BYTES:
+                raise ValueError
+    except (ValueError, TypeError, AttributeError):  # the key itself belongs in no message
+        raise ValueError(f"one of the {name} is not usable: {_NO_KEY}") from None
 
 
 def _name_of(key: bytes | str) -> str:

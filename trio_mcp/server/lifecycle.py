@@ -128,6 +128,8 @@ async def stop_at_signals(handle: ServerHandle) -> None:
         await handle.wait_for(ServerState.STOPPED)
 
 
+_HANGUP: Final[signal.Signals | None] = getattr(signal, "SIGHUP", None)
+"""Its terminal has closed, or its configuration has changed: it would end the process at once."""
 _MOMENT: Final = 1.0
 """Seconds that what can be finished has after the second signal."""
 
@@ -160,6 +162,8 @@ def stopping_at_signals(
             end_by(number)
 
     taken = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    if _HANGUP is not None and signal.getsignal(_HANGUP) is signal.SIG_DFL:
+        taken.append(_HANGUP)
     previous = {number: signal.signal(number, on_signal) for number in taken}
     try:
         yield

@@ -401,11 +401,12 @@ async def test_whatever_stands_where_something_else_belongs_is_passed_over(odd: 
 
 
 class Site(BaseHTTPRequestHandler):
-    """A document at /api.json, and nothing else."""
+    """A document at /api.json, one that names no server at /docs/none.json, and nothing else."""
 
     def do_GET(self) -> None:
-        text = json.dumps(document({"/it": get()}, servers=[{"url": "/v1"}])).encode()
-        self.send_response(200 if self.path == "/api.json" else 404)
+        servers = [{"url": "/v1"}] if self.path == "/api.json" else []
+        text = json.dumps(document({"/it": get()}, servers=servers)).encode()
+        self.send_response(200 if self.path in ("/api.json", "/docs/none.json") else 404)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
@@ -420,10 +421,13 @@ async def test_a_document_may_be_at_a_url_and_servers_are_relative_to_it() -> No
         threading.Thread(target=site.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{site.server_port}"
         registry = service.registry(f"{base}/api.json")
+        without = service.registry(f"{base}/docs/none.json")
         with pytest.raises(SchemaError, match=r"cannot get the document \(HTTPStatusError\)"):
             service.registry(f"{base}/nowhere.json")
         site.shutdown()
     await registry.call("it", {})
     assert str(service.request.url) == f"{base}/v1/it"
+    await without.call("it", {})
+    assert str(service.request.url) == f"{base}/it"
     with pytest.raises(SchemaError, match=r"cannot get the document \(ConnectError\)"):
         service.registry(f"{base}/api.json")

@@ -240,7 +240,7 @@ class _Builder:
         self._longest_text = longest_text
         self._sent = Schemas(document, True, longest_text // 2)
         self._returned = Schemas(document, False, longest_text // 2) if output_schemas else None
-        base = self._base_url or document.server_url(document.root.get("servers"), variables)
+        base = self._base_url or document.server_url(document.servers, variables)
         self._security = Security(document, auth, base or "")
         ours = [*self._security.keys(), *((header, "header") for header in sent)]
         self._hidden = frozenset((folded(name), where) for name, where in ours)
@@ -313,7 +313,7 @@ class _Builder:
     def _base(self, operation: Operation) -> str:
         if self._base_url is not None:
             return self._base_url
-        for servers in (operation.said("servers"), self._document.root.get("servers")):
+        for servers in (operation.said("servers"), self._document.servers):
             if id(servers) not in self._server_urls:
                 url = self._document.server_url(servers, self._variables)
                 self._server_urls[id(servers)] = url

@@ -43,6 +43,11 @@ class Document:
     base: str | None = None
     """Its URL or path, if known, which relative URLs of servers start from."""
 
+    @property
+    def servers(self) -> Json:
+        """Its servers; without any, what is where the document is (OpenAPI 3.1, 4.8.1)."""
+        return self.root.get("servers") or [{"url": "/"}]
+
     def resolve(self, node: Json) -> Mapping[str, Json]:
         """Follow references to an object; return an empty one if they lead nowhere."""
         for _ in range(_MOST_HOPS):

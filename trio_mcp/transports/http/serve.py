@@ -23,6 +23,7 @@ from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.registry import check_registry
 from trio_mcp.server.importing import check_import
 from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState, stopping_at_signals
+from trio_mcp.system.notify import notify
 from trio_mcp.transports.http.app import EXPLORER_PATH, HttpApp, http_app
 from trio_mcp.transports.http.health import PATHS as HEALTH_PATHS
 from trio_mcp.transports.http.metrics import log_totals
@@ -299,11 +300,11 @@ class _Service:
             with stopping_at_signals(handle) if own_process else nullcontext(), handle.scope:
                 on_stuck = leave_process if own_process else wait_for_stuck
                 async with app.serving(on_stuck) as here:
-                    await self._serve(here, listeners)
+                    await self._serve(here, listeners, own_process)
         if worker is None:
             log_totals(app.registry.name, app.metrics.snapshot())
 
-    async def _serve(self, here: Serving, listeners: Listeners) -> None:
+    async def _serve(self, here: Serving, listeners: Listeners, own_process: bool) -> None:
         app, handle, limits = self.app, self.handle, self.limits
         # The server cancels a request together with its connection, so its turn comes after ours.
         its = limits.shutdown_grace + limits.cancel_timeout + limits.flush_timeout
@@ -312,6 +313,8 @@ class _Service:
         async def relay() -> None:
             """Stop the app before the server, so that streams and calls end in good order."""
             await stopped.wait()
+            if own_process and app.workers is None:  # or else the parent says so
+                notify("STOPPING=1")
             handle.reach(ServerState.DRAINING)
             app.stop()
             assert handle.server is not None
@@ -331,6 +334,8 @@ class _Service:
             handle.running(stopped.set)
             if app.workers is not None:
                 app.workers.listens()
+            elif own_process:
+                notify("READY=1")
             level = logging.INFO if app.workers is None else logging.DEBUG  # the parent has said it
             name = app.registry.name
             logger.log(level, "Serving %s at %s", name, ", ".join(handle.addresses()))
