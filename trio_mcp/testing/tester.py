@@ -91,6 +91,7 @@ class ServeOptions(TypedDict, total=False):
     explorer: bool
     store: Any
     prometheus: Any
+    fallback: Any
     workers: int | None
     own_process: bool
 

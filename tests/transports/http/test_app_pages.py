@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from typing import Any
 
+import httpx2
 import pytest
 import trio
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 from trio.testing import wait_all_tasks_blocked
 
 from tests.support.tools import echo, registry_of, text_of
 from tests.transports.http.support import Host, ModernClient, Worker, hosting, modern
-from trio_mcp import HttpPolicy, Registry, ToolAnnotations, http_app
+from trio_mcp import HttpPolicy, Registry, ToolAnnotations, connect, http_app, serve_http
 
 
 @pytest.mark.requirement("F1")
@@ -188,3 +194,32 @@ async def test_pages_do_not_wait_for_calls() -> None:
         worker.go_on.set()
         for response in responses:
             assert text_of(await response.answer()) == "done"
+
+
+@pytest.mark.requirement("S6")
+async def test_routes_of_ones_own_are_beside_the_endpoint(caplog: pytest.LogCaptureFixture) -> None:
+    async def hello(request: Request) -> Response:
+        body = await request.body()
+        return PlainTextResponse(f"{request.method} {request.url.path} {body.decode()}")
+
+    async def fail(request: Request) -> Response:
+        raise ValueError("of my own")
+
+    own = Starlette(routes=[Route("/hello", hello, methods=["GET", "POST"]), Route("/fail", fail)])
+    serve = partial(serve_http, registry_of(echo), port=0, fallback=own)
+    async with trio.open_nursery() as nursery:
+        handle = await nursery.start(serve)
+        base = handle.url.removesuffix("/mcp")
+        async with httpx2.AsyncClient(trust_env=False, verify=False) as http:
+            assert (await http.get(f"{base}/hello")).text == "GET /hello "
+            assert (await http.post(f"{base}/hello", content=b"x")).text == "POST /hello x"
+            assert (await http.get(f"{base}/nowhere")).status_code == 404
+            assert (await http.get(f"{base}/fail")).status_code == 500
+            assert (await http.get(f"{base}/health")).json()["tools_registered"] == 1
+            wrong = await http.get(f"{base}/hello", headers={"host": "evil.example"})
+            assert wrong.status_code == 403, "a page of another name reaches nothing here"
+        async with connect(handle.url) as client:
+            assert (await client.call_tool("echo", {"text": "x"})).text == "x"
+        handle.stop()
+    with pytest.raises(TypeError, match="fallback must be an ASGI app, not str"):
+        http_app(registry_of(echo), fallback="app")  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ from trio_mcp.transports.http.legacy_sse import SseEndpoint
 from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics, summable, text_of
 from trio_mcp.transports.http.policy import HttpPolicy, policy_with
 from trio_mcp.transports.http.request import Disconnected, HttpRequest, Methods, Refusal
-from trio_mcp.transports.http.server.asgi import CANCELS, Receive, Scope, Send
+from trio_mcp.transports.http.server.asgi import CANCELS, AsgiApp, Receive, Scope, Send
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sessions import Sessions
 from trio_mcp.transports.http.shares import Shares
@@ -91,6 +91,7 @@ class HttpApp:
     explorer: ExplorerPage | None
     _store: StoreLike | None = field(repr=False)
     _prometheus: CollectorRegistry | None = field(default=None, repr=False)
+    _fallback: AsgiApp | None = field(default=None, repr=False)
     workers: Worker | None = field(default=None, init=False)
     _server: Server | None = field(default=None, init=False)
     _mcp: McpEndpoint | None = field(default=None, init=False)
@@ -360,6 +361,10 @@ class HttpApp:
             await self._guard.check_visitor(http)
             await serve_web_page(login_page, http)
             return
+        if self._fallback is not None and path not in self._known:
+            await self._guard.check_visitor(http)
+            await http.hand_to(self._fallback)
+            return
         if is_preflight(http):
             self._guard.check_origin(http)
             await answer_preflight(http)
@@ -456,6 +461,7 @@ def http_app(
     explorer: bool = False,
     store: StoreLike | None = None,
     prometheus: CollectorRegistry | None = None,
+    fallback: AsgiApp | None = None,
 ) -> HttpApp:
     """Make an ASGI app of a registry, for any ASGI server that runs on Trio.
 
@@ -481,6 +487,9 @@ def http_app(
             serves any request of a session. Without it, sessions live in this process.
         prometheus: A registry of prometheus_client, such as its `REGISTRY`: it has the metrics of
             this app while it is running, and `/metrics` shows what else it has.
+        fallback: An ASGI app that answers at all other paths, such as a Starlette with routes of
+            your own. It runs on Trio, gets no lifespan events, and is asked under `allowed_hosts`
+            only, within the `rate` of an address; any further check is its own.
 
     Raises:
         ValueError: A path does not begin with a slash, or is already in use; or the explorer would
@@ -502,6 +511,8 @@ def http_app(
     if prometheus is not None and not hasattr(prometheus, "collect"):
         what = type(prometheus).__name__
         raise TypeError(f"prometheus must be a CollectorRegistry, such as REGISTRY, not {what}")
+    if fallback is not None and not callable(fallback):
+        raise TypeError(f"fallback must be an ASGI app, not {type(fallback).__name__}")
     policy, page = policy_with(auth, policy), None
     if policy.auth is not None:
         own = {path, sse_path, *_PAGES, *([EXPLORER_PATH] if explorer else ())}
@@ -517,5 +528,5 @@ def http_app(
         page = ExplorerPage.load({"endpoint": path.lstrip("/")})
     limits = option("limits", limits, Limits)
     return HttpApp(
-        registry, path, policy, sessions, limits, sse_path, card, page, store, prometheus
+        registry, path, policy, sessions, limits, sse_path, card, page, store, prometheus, fallback
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field
 
-from trio_mcp.transports.http.server.asgi import Message, Receive, Scope, Send
+from trio_mcp.transports.http.server.asgi import AsgiApp, Message, Receive, Scope, Send
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Json, encode, error_line
 from trio_mcp.wire.sse import KEEP_ALIVE, encode_event
@@ -192,6 +192,16 @@ class HttpRequest:
         while len(pieces) > 1:
             await self.send_raw(pieces.popleft())
         await self._put({"type": "http.response.body", "body": pieces.popleft()})
+
+    async def hand_to(self, app: AsgiApp) -> None:
+        """Have another app answer it."""
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.started, self.status = True, message["status"]
+            await self._put(message)
+
+        await app(self.scope, self.receive, send)
 
     async def respond_json(self, value: Json, status: int = 200) -> None:
         await self.respond(status, encode(value)[:-1])

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from trio_mcp.auth.server.resource import ResourceServer
     from trio_mcp.store.protocol import StoreLike
     from trio_mcp.transports.http.card import ServerCard
+    from trio_mcp.transports.http.server.asgi import AsgiApp
     from trio_mcp.transports.http.workers.worker import Worker
 
 logger = logger_of("trio_mcp.http")
@@ -144,6 +145,7 @@ async def serve_http(
     explorer: bool = False,
     store: StoreLike | None = None,
     prometheus: CollectorRegistry | None = None,
+    fallback: AsgiApp | None = None,
     workers: int | None = None,
     own_process: bool = False,
     task_status: trio.TaskStatus[ServerHandle] = trio.TASK_STATUS_IGNORED,
@@ -173,6 +175,7 @@ async def serve_http(
         store: What several instances share, as for `http_app`: a URL, or a store that is open.
         prometheus: A registry of prometheus_client whose metrics are shown as well, as for
             `http_app`. Those of workers are added up.
+        fallback: An ASGI app, on Trio, that answers at all other paths, as for `http_app`.
         workers: Serve in that many processes, which run this program again and are looked after
             by this one. They share the port and, where `store` is left out, a private store. They
             need `own_process=True`. Bounds are each worker's own, but for the rates of `policy`.
@@ -235,6 +238,7 @@ async def serve_http(
         explorer=explorer,
         store=store,
         prometheus=prometheus,
+        fallback=fallback,
     )
     handle = HttpHandle(path, ssl_context is not None)
     service = _Service(app, handle, limits, http_limits or HttpLimits(), task_status)
