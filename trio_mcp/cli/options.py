@@ -53,7 +53,7 @@ Count = Annotated[int, Parameter(validator=validators.Number(gte=1))]
 
 _AUTHORIZATION: Final = "Authorization"
 _FOR_URLS: Final = (
-    *("header", "token_env"),
+    *("header", "token_env", "unix_socket"),
     *("client_id", "client_secret_env", "client_key", "issuer"),
 )
 
@@ -77,6 +77,8 @@ class ConnectionOptions:
     """A file with the client's private key (PEM), in place of a secret."""
     issuer: str | None = None
     """The authorization server that knows the client, as it calls itself."""
+    unix_socket: str | None = None
+    """The Unix socket where the server of a URL is, such as http://localhost/mcp."""
     root: tuple[str, ...] = ()
     """A directory that the server may know of. May be repeated."""
     era: Era | None = None
@@ -120,7 +122,8 @@ class ConnectionOptions:
         own = _AUTHORIZATION.lower() in map(str.lower, headers)
         try:
             parse_url(target.url)
-            return HttpOptions(headers=headers, auth=self._auth(target.url, screen, own=own))
+            auth = self._auth(target.url, screen, own=own)
+            return HttpOptions(headers=headers, auth=auth, unix_socket=self.unix_socket)
         except ValueError as error:
             raise Usage(str(error)) from None
 

@@ -147,16 +147,20 @@ class Endpoint:
         elif verify is True:
             verify = trusted(trust_env=options.trust_env)
         connections = options.max_connections
-        client = self._http.AsyncClient(
-            proxy=options.proxy,
-            verify=verify,
-            trust_env=options.trust_env,
-            limits=self._http.Limits(
-                max_connections=connections,
-                max_keepalive_connections=connections,
-                keepalive_expiry=options.keep_alive,
-            ),
+        limits = self._http.Limits(
+            max_connections=connections,
+            max_keepalive_connections=connections,
+            keepalive_expiry=options.keep_alive,
         )
+        if options.unix_socket is not None:
+            transport = self._http.AsyncHTTPTransport(
+                verify=verify, limits=limits, uds=options.unix_socket
+            )
+            client = self._http.AsyncClient(transport=transport)
+        else:
+            client = self._http.AsyncClient(
+                proxy=options.proxy, verify=verify, trust_env=options.trust_env, limits=limits
+            )
         return client
 
     @asynccontextmanager

@@ -76,9 +76,15 @@ def _lets_in(_: object, attribute: Attribute[Any], value: httpx2.Auth | None) ->
 
 def _alone(options: HttpOptions, attribute: Attribute[Any], _: object) -> None:
     """Refuse options beside a client factory, whose client decides them."""
-    for name in ("proxy", "verify", "trust_env"):
+    for name in ("proxy", "verify", "trust_env", "unix_socket"):
         if getattr(options, name) != getattr(fields(HttpOptions), name).default:
             raise ValueError(f"{name} is for the client that {attribute.name} makes")
+
+
+def _direct(options: HttpOptions, attribute: Attribute[Any], _: object) -> None:
+    """Refuse a proxy beside a socket of this machine."""
+    if options.proxy is not None:
+        raise ValueError(f"{attribute.name} is on this machine, and proxy would lead elsewhere")
 
 
 def _only(options: HttpOptions, attribute: Attribute[Any], _: object) -> None:
@@ -102,6 +108,7 @@ class HttpOptions:
         trust_env: Whether to use the proxies and certificates of the environment.
         auth: How to get in where the server wants to know who we are: `OAuth(...)`,
             `ClientCredentials(...)`, or any other `httpx2.Auth`.
+        unix_socket: The path of a Unix socket, where the server is whatever the host of its URL.
         client_factory: Makes the `httpx2.AsyncClient`, with its own proxy, TLS and connections. It
             is closed with the connection.
 
@@ -114,6 +121,9 @@ class HttpOptions:
     proxy: str | None = field(default=None, repr=False, validator=[is_a(str, NoneType), _is_proxy])
     verify: ssl.SSLContext | bool = field(default=True, validator=_trusts)
     trust_env: bool = field(default=True, validator=is_a(bool))
+    unix_socket: str | None = field(
+        default=None, validator=[is_a(str, NoneType), validators.optional(_direct)]
+    )
     client_factory: Callable[[], httpx2.AsyncClient] | None = field(
         default=None, validator=[is_function, validators.optional(_alone)]
     )
