@@ -60,7 +60,9 @@ async def test_a_unix_socket(tmp_path: Path) -> None:
         assert stat.S_IMODE(place.stat().st_mode) == 0o660
         async with await trio.open_unix_socket(str(place)) as stream:
             assert await statuses(stream, ["a"]) == [200]
-        async with connect("http://localhost/mcp", http=HttpOptions(unix_socket=str(place))) as ours:
+        async with connect(
+            "http://localhost/mcp", http=HttpOptions(unix_socket=str(place))
+        ) as ours:
             assert (await ours.call_tool("add", {"a": 1, "b": 2})).text == "3.0"
         words = ["call", "http://localhost/mcp", "add", "a=1", "b=2", "--unix-socket", str(place)]
         assert (await run([*COMMAND, *words])).stdout == b"3.0\n"

@@ -403,18 +403,21 @@ async def test_connections_are_bounded_and_further_requests_wait() -> None:
         {"max_connections": 0},
         {"client_factory": httpx2.AsyncClient, "proxy": "http://127.0.0.1:1"},
         {"client_factory": httpx2.AsyncClient, "verify": False},
+        {"client_factory": httpx2.AsyncClient, "unix_socket": "x"},
+        {"proxy": "http://127.0.0.1:1", "unix_socket": "x"},
         {"connect_timeout": 0},
         {"reconnect_delay": 0},
         {"reconnect_attempts": -1},
     ],
 )
 def test_options_that_make_no_sense_are_refused(options) -> None:
-    with pytest.raises(ValueError, match=r"header|must be|is for the client"):
+    with pytest.raises(ValueError, match=r"header|must be|is for the client|is on this machine"):
         HttpOptions(**options)
 
 
 @pytest.mark.parametrize(
-    "name", ["headers", "proxy", "verify", "trust_env", "auth", "client_factory", "listen"]
+    "name",
+    ["headers", "proxy", "verify", "trust_env", "auth", "client_factory", "listen", "unix_socket"],
 )
 def test_options_of_another_type_are_refused_by_their_names(name) -> None:
     with pytest.raises(TypeError, match=f"^{name} must be "):
