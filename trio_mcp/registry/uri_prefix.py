@@ -30,12 +30,8 @@ def translator(prefix: str, known: Container[str]) -> Translate:
     """Make what adds a prefix to URIs in results: of web pages, only to those that are known."""
 
     def translate(uri: str) -> str:
-        scheme, colon, rest = uri.partition(":")
-        if not colon or (scheme.lower() in _WEB and uri not in known):
-            return uri
-        if rest[:2] == "//":
-            return f"{scheme}://{prefix}/{rest[2:]}"
-        return f"{scheme}:{prefix}/{rest}"
+        is_page = uri.partition(":")[0].lower() in _WEB and uri not in known
+        return uri if is_page else add_prefix(prefix, uri)
 
     return translate
 
