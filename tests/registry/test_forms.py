@@ -501,6 +501,7 @@ def class_of(annotation: Any, default: Any = attrs.NOTHING) -> type:
         (Annotated[Size, bounds.MinLen(2)], "'minLength' cannot be demanded of a choice"),
         (Annotated[int, {"minimum": "1"}], "'minimum' must be a number, not '1'"),
         (Annotated[int, {"minimum": True}], "'minimum' must be a number"),
+        (Annotated[int, {"minimum": 10**400}], "'minimum' must be a number"),
         (Annotated[float, bounds.Le(float("inf"))], "'maximum' must be a number"),
         (Annotated[str, {"minLength": -1}], "'minLength' must be a whole number that is not neg"),
         (Annotated[str, {"title": 5}], "'title' must be a string"),

@@ -13,6 +13,7 @@ from trio_mcp.cli.schemas import Field, Schema, field_of, member
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.session import Session, command
 from trio_mcp.schema.sentences import expectation
+from trio_mcp.wire.bounds import is_number
 from trio_mcp.wire.jsonrpc import Json
 
 _MAX_CHOICES: Final = 100
@@ -172,7 +173,7 @@ def constraints_of(field: Field) -> str:
 def _demands(schema: Schema) -> Iterator[str]:
     yield from _range(schema, "minimum", "maximum", "")
     for keyword, words in (("exclusiveMinimum", "more than"), ("exclusiveMaximum", "less than")):
-        if _is_number(schema.get(keyword)):
+        if is_number(schema.get(keyword)):
             yield f"{words} {json.dumps(schema[keyword])}"
     yield from _range(schema, "minLength", "maxLength", "character")
     yield from _range(schema, "minItems", "maxItems", "item")
@@ -188,7 +189,7 @@ def _range(
 ) -> Iterator[str]:
     """Describe two bounds together: `1 to 5 items`."""
     low, high = (
-        bound if _is_number(bound) else None for bound in map(schema.get, (lowest, highest))
+        bound if is_number(bound) else None for bound in map(schema.get, (lowest, highest))
     )
     if low is None and high is None:
         return
@@ -203,10 +204,6 @@ def _range(
     yield f"{words} {named}".rstrip()
 
 
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _is_text(value: Json) -> bool:
     return isinstance(value, str)
 
@@ -218,7 +215,7 @@ def _format(name: str) -> str:
 
 
 _OTHERS: Final[dict[str, tuple[Callable[[Json], bool], Callable[[Json], str]]]] = {
-    "multipleOf": (_is_number, lambda value: f"a multiple of {json.dumps(value)}"),
+    "multipleOf": (is_number, lambda value: f"a multiple of {json.dumps(value)}"),
     "format": (_is_text, _format),
     "pattern": (_is_text, lambda value: f"matching {value}"),
     "contentEncoding": (_is_text, lambda value: f"encoded as {value}"),

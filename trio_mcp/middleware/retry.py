@@ -15,7 +15,7 @@ from trio_mcp.errors import CannotReach, ConnectionLost, RateLimited
 from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import Around, is_around
-from trio_mcp.wire.bounds import bound
+from trio_mcp.wire.bounds import bound, is_number
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.methods import CALL_TOOL, METHODS
 
@@ -112,8 +112,7 @@ def _retry_after(error: Exception) -> float | None:
     after: Any = getattr(error, "retry_after", None)
     if isinstance(error, McpError) and isinstance(error.data, dict):
         after = error.data.get("retryAfter")
-    is_number = isinstance(after, int | float) and not isinstance(after, bool)
-    return max(0.0, after) if is_number else None
+    return max(0.0, after) if is_number(after) else None
 
 
 def _name_of(given: Any) -> str:

@@ -34,6 +34,7 @@ from trio_mcp.schema.references import dialect_of
 from trio_mcp.schema.sentences import expectation, join_words, shorten
 from trio_mcp.schema.structuring import explain
 from trio_mcp.schema.validate import Validator, compile_test, compile_validator
+from trio_mcp.wire.bounds import is_finite
 from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import SINCE, Revision
@@ -329,15 +330,11 @@ def _inclusive(schema: Mapping[str, Json]) -> dict[str, Json]:
         ("exclusiveMinimum", "minimum", math.floor, 1, max),
         ("exclusiveMaximum", "maximum", math.ceil, -1, min),
     ):
-        if _is_number(schema.get(exclusive)):
+        if is_finite(schema.get(exclusive)):
             bound = nearest(schema.pop(exclusive)) + step
             other = schema.get(inclusive)
-            schema[inclusive] = tighter(bound, other) if _is_number(other) else bound
+            schema[inclusive] = tighter(bound, other) if is_finite(other) else bound
     return schema
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 _FORMATS: Final = {"email": "idn-email", "uri": "uri", "date": "date", "date-time": "date-time"}
@@ -345,7 +342,7 @@ _FORMATS: Final = {"email": "idn-email", "uri": "uri", "date": "date", "date-tim
 
 _VALUES: Final[dict[str, tuple[Callable[[Json], bool], str]]] = {
     **dict.fromkeys(("title", "description"), (lambda value: isinstance(value, str), "a string")),
-    **dict.fromkeys(("minimum", "maximum"), (_is_number, "a number")),
+    **dict.fromkeys(("minimum", "maximum"), (is_finite, "a number")),
     **dict.fromkeys(
         ("minLength", "maxLength", "minItems", "maxItems"),
         (lambda value: type(value) is int and value >= 0, "a whole number that is not negative"),

@@ -19,6 +19,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, float) and value == value
 
 
+def is_finite(value: Any) -> bool:
+    """Whether a value is a number that JSON has."""
+    return is_number(value) and abs(value) != inf
+
+
 def check_number(
     name: str, value: Any, *, whole: bool = False, zero: bool = False, finite: bool = False
 ) -> None:

@@ -241,6 +241,7 @@ def nested(depth: int) -> dict[str, Any]:
         {"A": {"enum": list(range(200_000))}},
         {"A": {"properties": {str(index): {} for index in range(100_000)}}},
         {"A": {"description": "x" * 1_000_000, "pattern": "(a|b)" * 100_000}},
+        {"A": {"maximum": 10**350, "multipleOf": 10**350}},
         {
             f"{chr(65 + index)}": {
                 "anyOf": [{"$ref": f"#/components/schemas/{chr(66 + index)}"}] * 9
@@ -248,7 +249,16 @@ def nested(depth: int) -> dict[str, Any]:
             for index in range(20)
         },
     ],
-    ids=["circle", "circle of two", "deep", "many values", "many names", "long", "branches"],
+    ids=[
+        "circle",
+        "circle of two",
+        "deep",
+        "many values",
+        "many names",
+        "long",
+        "numbers",
+        "branches",
+    ],
 )
 async def test_hostile_schemas_cost_little_and_the_tool_works(
     schemas: dict[str, Any], caplog: pytest.LogCaptureFixture

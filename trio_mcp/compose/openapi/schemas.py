@@ -11,7 +11,6 @@ them is meant is for the service to find out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from trio_mcp.compose.openapi.texts import free_name, plain_name, shortened
 from trio_mcp.errors import SchemaError
 from trio_mcp.schema.patterns import pattern_size
 from trio_mcp.threads import is_large
+from trio_mcp.wire.bounds import is_finite
 from trio_mcp.wire.jsonrpc import Json
 
 Schema = dict[str, Json]
@@ -34,11 +34,6 @@ _DEEPEST: Final = 40
 _LONGEST_NAME: Final = 64
 _LONGEST_PATTERN: Final = 1000
 _TYPES: Final = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
-
-
-def _is_number(value: Json) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
 
 
 def _is_count(value: Json) -> bool:
@@ -79,8 +74,8 @@ _KEPT: Final[dict[str, Callable[[Json], bool]]] = {
     "default": _is_small,
     "format": _is_text,
     "pattern": _is_pattern,
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
-    "multipleOf": lambda value: _is_number(value) and value > 0,
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), is_finite),
+    "multipleOf": lambda value: is_finite(value) and value > 0,
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
     **dict.fromkeys(("minProperties", "maxProperties", "minContains", "maxContains"), _is_count),
     "required": _are_texts,
