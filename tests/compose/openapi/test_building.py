@@ -141,6 +141,16 @@ def test_what_openapi_30_says_in_its_own_way() -> None:
     assert made["required"] == ["a", "b"]
 
 
+def test_references_are_written_out_unless_they_are_wanted() -> None:
+    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/A"}}}}
+    inner = {"properties": {"b": {"$ref": "#/components/schemas/B"}}}
+    given = document({"/it": {"post": {"operationId": "it", "requestBody": body}}})
+    given["components"] = {"schemas": {"A": inner, "B": {"type": "integer"}}}
+    for wanted, shown in ((True, {"type": "integer"}), (False, {"$ref": "#/$defs/B"})):
+        made = openapi(given, dereference_schemas=wanted).tools["it"].description.input_schema
+        assert made["properties"] == {"b": shown}
+
+
 def test_yaml_is_read_as_12_has_it() -> None:
     made = openapi(EVERYTHING).tools["pets_list"].description.input_schema
     assert made["properties"]["status"]["items"]["enum"] == ["yes", "no", "sold"]

@@ -73,6 +73,7 @@ def openapi(
     rename: Mapping[str, str] | Callable[[Operation], str | None] | None = None,
     resources: Rule | None = None,
     output_schemas: bool = False,
+    dereference_schemas: bool = True,
     max_description: int = 400,
     pages: int | Pages = 1,
     timeout: float = 30.0,
@@ -117,6 +118,8 @@ def openapi(
             their path are templates.
         output_schemas: Whether tools say what they return. Then an answer that is not what the
             document says is an error; by default, any answer is passed on.
+        dereference_schemas: Whether schemas are shown with as few references (`$ref`) as can be, as
+            those of any `Registry`.
         max_description: Characters of the longest description, of tools and arguments.
         pages: How many pages of a list to put together, or how to find the next one. A result
             whose list goes on says so.
@@ -185,7 +188,8 @@ def openapi(
         output_schemas=output_schemas,
         longest_text=max_description,
     )
-    registry = builder.registry(name, timeout, [] if caller is None else [caller])
+    middleware = [] if caller is None else [caller]
+    registry = builder.registry(name, timeout, middleware, dereference_schemas)
     as_resources = chosen(operations, resources, "resources") or frozenset()
     tools = [operation for operation in operations if operation not in as_resources]
     for operation, tool in zip(tools, tool_names(tools, rename or {}), strict=True):
@@ -246,7 +250,11 @@ class _Builder:
         self._hidden = frozenset((folded(name), where) for name, where in ours)
 
     def registry(
-        self, name: str | None, timeout: float, middleware: Sequence[CallMiddleware]
+        self,
+        name: str | None,
+        timeout: float,
+        middleware: Sequence[CallMiddleware],
+        dereference_schemas: bool,
     ) -> Registry:
         """Make a registry with the service's name."""
         info = self._document.resolve(self._document.root.get("info"))
@@ -260,6 +268,7 @@ class _Builder:
             tool_timeout=timeout + 1,
             lifespan=self._service.opened,
             middleware=middleware,
+            dereference_schemas=dereference_schemas,
         )
 
     # -- tools -----------------------------------------------------------------------------
