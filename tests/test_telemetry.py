@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import threading
 from collections.abc import AsyncIterator
@@ -17,6 +18,8 @@ from opentelemetry import baggage, trace
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
+from tests.docs.test_readme import table
+from tests.support.processes import ROOT
 from tests.support.telemetry import Telemetry, attributes, collecting, is_child, span_id, trace_id
 from trio_mcp import (
     Client,
@@ -279,6 +282,46 @@ async def test_middleware_is_within_the_servers_span(telemetry: Telemetry) -> No
         await client.request("tools/list")
     served = [each for each in telemetry.spans if each.kind.name == "SERVER"]
     assert [each.span_id for each in seen] == [each.context.span_id for each in served]
+
+
+async def test_a_plain_function_in_its_thread_is_within_the_span_as_well(
+    telemetry: Telemetry,
+) -> None:
+    seen: list[Any] = []
+    registry = Registry("shop")
+
+    @registry.tool
+    def look() -> None:
+        seen.append((trace.get_current_span().get_span_context().span_id, threading.get_ident()))
+
+    async with connect(registry) as client:
+        await client.call_tool("look")
+    served = telemetry.named("tools/call look", "SERVER")
+    ((current, thread),) = seen
+    assert current == served.context.span_id
+    assert thread != threading.get_ident()
+
+
+async def test_the_reference_has_every_attribute(telemetry: Telemetry) -> None:
+    for transport in TRANSPORTS.values():
+        for era in ERAS:
+            async with transport(shop(), era=era) as client:
+                await client.call_tool("buy", {"item": "lamp"})
+                await client.get_prompt("order", {"item": "lamp"})
+                with pytest.raises(McpError):
+                    await client.read_resource("stock://lamp")
+    used = {key for span in telemetry.spans for key in attributes(span)}
+    rows = table(ROOT / "docs" / "reference" / "telemetry.md", "Attribute")
+    told = {name: of for names, _, of in rows for name in re.findall(r"`([\w.]+)`", names)}
+    assert told.keys() == used
+    measured = {
+        key
+        for side in ("client", "server")
+        for of in ("operation", "session")
+        for point in telemetry.points(f"mcp.{side}.{of}.duration")
+        for key in point
+    }
+    assert {name for name, of in told.items() if of == "spans, metrics"} == measured
 
 
 # -- how a trace travels ------------------------------------------------------------------

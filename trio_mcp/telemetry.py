@@ -17,8 +17,6 @@ from time import perf_counter, time_ns
 from types import TracebackType
 from typing import Any, Final, Literal
 
-from attrs import define, field
-
 from trio_mcp.loggers import logger_of
 from trio_mcp.version import __version__
 from trio_mcp.wire.errors import (
@@ -49,7 +47,9 @@ OTHER: Final = "_OTHER"
 PIPE: Final[Mapping[str, Any]] = {"network.transport": "pipe"}
 HTTP: Final[Mapping[str, Any]] = {"network.transport": "tcp", "network.protocol.name": "http"}
 _LONGEST_ID: Final = 128
-_NOT_MEASURED: Final = frozenset({"jsonrpc.request.id", "mcp.session.id", "client.address"})
+_NOT_MEASURED: Final = frozenset(
+    {"jsonrpc.request.id", "mcp.session.id", "mcp.resource.uri", "client.address"}
+)
 """Attributes of spans that have any number of values, so that metrics must not have them."""
 _TARGETS: Final = {CALL_TOOL.name: "gen_ai.tool.name", GET_PROMPT.name: "gen_ai.prompt.name"}
 
@@ -159,13 +159,13 @@ def request_attributes(
     return found
 
 
-@define(eq=False)
-class Outcome:
+class Outcome:  # plain, because to make a class of attrs takes longer than all of this module
     """How a request ends, as far as it is known."""
 
-    side: Side
-    attributes: dict[str, Any] = field(factory=dict)
-    failed: bool = False
+    def __init__(self, side: Side) -> None:
+        self.side = side
+        self.attributes: dict[str, Any] = {}
+        self.failed = False
 
     def note(self, answer: object) -> None:
         """Take note of what answers a request: an error, or the members of a result."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 
+from tests.compose.openapi.support import Service, document, get
 from tests.support.telemetry import attributes, collecting, is_child, span_id, trace_id
 from trio_mcp import Context, HttpOptions, Registry, Remote, connect, serve_http
 
@@ -113,3 +114,17 @@ async def test_a_server_process_gets_the_trace(monkeypatch: pytest.MonkeyPatch) 
 async def test_without_a_trace_there_is_none() -> None:
     meta = await through([], "modern", "modern", {"baggage": "user=ada"})
     assert not TRACE.keys() & meta.keys()
+
+
+@pytest.mark.requirement("R1")
+async def test_a_service_behind_a_tool_gets_the_trace_and_nothing_that_travels_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    telemetry, service = collecting(monkeypatch), Service()
+    registry = service.registry(document({"/": get()}))
+    async with connect(registry) as client:
+        await client.request("tools/call", {"name": "it", "_meta": TRACE})
+    served = telemetry.named("tools/call it", "SERVER")
+    sent = service.request.headers
+    assert sent["traceparent"].split("-")[1:3] == [trace_id(served), span_id(served.context)]
+    assert not {"baggage", "tracestate"} & sent.keys()

@@ -30,6 +30,7 @@ from trio_mcp.compose.openapi.responses import NOTHING, Answer, contents_of, rea
 from trio_mcp.errors import AuthorizationError, McpError, ResourceNotFound, ToolError
 from trio_mcp.registry.results import ConvertedResult
 from trio_mcp.system.certificates import trusted
+from trio_mcp.telemetry import current_trace
 from trio_mcp.threads import in_thread, offload
 from trio_mcp.wire.errors import INTERNAL_ERROR
 from trio_mcp.wire.jsonrpc import Json
@@ -211,6 +212,9 @@ class Service:
     async def _send(self, plan: Plan, request: httpx2.Request) -> Answer:
         auth: Any = plan.shown.auth
         options = {} if auth is None else {"auth": auth}
+        trace = current_trace().get("traceparent")  # and no baggage, which is the caller's
+        if trace is not None:
+            request.headers.setdefault("traceparent", trace)
         sending = _IS_SENDING.set(True)
         try:
             response = await self._opened_client.send(
