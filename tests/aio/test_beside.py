@@ -134,3 +134,33 @@ async def test_a_registry_is_called_directly_under_trio() -> None:
         assert await registry.call("nap", {"seconds": 0}) is True
     assert await registry.call("nap", {"seconds": 0}) is True
     assert loops() == []
+
+
+@pytest.mark.requirement("S5")
+async def test_a_task_that_ignores_its_cancellation_does_not_keep_the_server(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("trio_mcp.aio.beside._PATIENCE", 0.01)
+    registry, ways, tasks = Registry("leaving"), [], []
+
+    async def ignore(may_end: asyncio.Event) -> None:
+        while not may_end.is_set():
+            try:
+                await may_end.wait()
+            except asyncio.CancelledError:
+                continue
+
+    @registry.tool
+    async def leave() -> None:
+        may_end = asyncio.Event()
+        ways.append((asyncio.get_running_loop(), may_end))
+        tasks.append(asyncio.create_task(ignore(may_end)))
+        await asyncio.sleep(0)
+
+    async with connect(registry) as client:
+        await client.call_tool("leave")
+        (thread,) = loops()
+    assert "its event loop is left to itself" in caplog.text
+    ((loop, may_end),) = ways
+    loop.call_soon_threadsafe(may_end.set)
+    await trio.to_thread.run_sync(thread.join)

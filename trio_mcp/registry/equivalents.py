@@ -132,6 +132,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "import_server": "registry.mount(other, prefix)",
         "as_proxy": "Remote(…), mounted; or trio-mcp proxy",
         "from_openapi": "openapi(…), from trio_mcp.compose",
+        "from_fastapi": "from_fastapi(app), from trio_mcp.aio",
         "run": "trio.run(serve, registry), or trio-mcp serve",
         "run_async": "await serve(registry)",
         "run_stdio_async": "await serve(registry)",
@@ -267,7 +268,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
 NOT_HERE: Final[Mapping[str, Names]] = {
     "import": {"Server": "add_tool and remove_tool, at any time, for tools known at run time"},
     "server": {
-        "custom_route": "routes of an application that http_app is mounted in",
+        "custom_route": "routes of an ASGI app: serve_http(registry, fallback=app)",
         "enable": "Registry(visible=…), or tags",
         "disable": "Registry(visible=…), or tags",
     },
