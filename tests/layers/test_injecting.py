@@ -267,20 +267,21 @@ async def test_what_hangs_is_bounded_by_the_time_limit_of_the_call(autojump_cloc
 
 
 async def test_a_thread_that_opens_something_for_a_cancelled_call_closes_it() -> None:
-    may_open, closed = threading.Event(), threading.Event()
+    opens, may_open, closed = threading.Event(), threading.Event(), threading.Event()
 
     def slow() -> Iterator[int]:
+        opens.set()
         may_open.wait()
         yield 1
         closed.set()
 
     async def run(a: Annotated[int, Depends(slow)]) -> int:
-        return a
+        raise AssertionError
 
-    with trio.move_on_after(0):
-        await registry_of(run).call("run")
-    with trio.move_on_after(0.01):
-        await registry_of(run).call("run")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(registry_of(run).call, "run")
+        await trio.to_thread.run_sync(opens.wait)
+        nursery.cancel_scope.cancel()
     may_open.set()
     assert await trio.to_thread.run_sync(closed.wait, 10)
 
@@ -301,11 +302,18 @@ async def test_what_swallows_an_error_does_not_make_a_result_of_it() -> None:
     async def fail(a: Annotated[int, Depends(swallow)]) -> int:
         raise ToolError("no")
 
+    async def refuse(a: Annotated[int, Depends(swallow)]) -> int:
+        raise ToolError("refused")
+
+    async def fail_before(a: Annotated[int, Depends(refuse)]) -> int:
+        raise AssertionError
+
     async def other(a: Annotated[int, Depends(instead)]) -> int:
         raise ToolError("no")
 
-    async with connect(registry_of(fail, other)) as client:
+    async with connect(registry_of(fail, fail_before, other)) as client:
         assert (await client.call_tool("fail")).error == "no"
+        assert (await client.call_tool("fail_before")).error == "refused"
         with pytest.raises(McpError, match="rolled back"):
             await client.call_tool("other")
 

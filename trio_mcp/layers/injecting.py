@@ -74,24 +74,28 @@ class Injection:
         """Add to the arguments what the function gets from others (a layer)."""
 
         async def run(call: Call) -> Any:
-            steps, filled = self.steps, self.filled
-            async with AsyncExitStack() as stack:
-                values: list[Any] = []
-                for step in steps:
-                    arguments = {name: values[number] for name, number in step.filled.items()}
-                    if step.context_parameter is not None:
-                        arguments[step.context_parameter] = call.make_context()
-                    values.append(await step.fill(step, arguments, call, stack))
-                given = {name: values[number] for name, number in filled.items()}
-                filled_in = call.with_arguments({**call.arguments, **given}, call.make_context)
-                try:
-                    return await inner(filled_in)
-                except BaseException as error:
-                    failure = error
-                    raise
-            raise failure  # which a dependency has swallowed: there is no result all the same
+            stack = AsyncExitStack()
+            try:
+                result = await inner(await self._filled_in(call, stack))
+            except BaseException as error:
+                await stack.__aexit__(type(error), error, error.__traceback__)
+                raise  # even if a dependency has swallowed it: there is no result
+            await stack.aclose()
+            return result
 
         return run
+
+    async def _filled_in(self, call: Call, stack: AsyncExitStack) -> Call:
+        """Return a call with the values of all steps, to be closed by the stack."""
+        values: list[Any] = []
+        filled = self.filled
+        for step in self.steps:
+            arguments = {name: values[number] for name, number in step.filled.items()}
+            if step.context_parameter is not None:
+                arguments[step.context_parameter] = call.make_context()
+            values.append(await step.fill(step, arguments, call, stack))
+        given = {name: values[number] for name, number in filled.items()}
+        return call.with_arguments({**call.arguments, **given}, call.make_context)
 
 
 class _Threaded:
@@ -147,4 +151,4 @@ class _Threaded:
                 abandon_on_cancel=True,
                 limiter=trio.CapacityLimiter(1),  # others may all be stuck
             )
-        return None
+        return None  # it took too long
