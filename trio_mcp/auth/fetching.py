@@ -28,6 +28,11 @@ from trio_mcp.public import public_in
 from trio_mcp.system.certificates import trusted
 from trio_mcp.wire.weight import is_heavier
 
+FORM: Final = {
+    "Accept": "application/json",
+    "Content-Type": "application/x-www-form-urlencoded",
+}
+"""Headers of a form that asks for JSON."""
 MOST_BYTES: Final = 1 << 20
 """Bytes of a body at most."""
 MAX_REDIRECTS: Final = 3

@@ -6,13 +6,12 @@ browser keeps cookies and follows redirects as a real one does, and shows what i
 
 from __future__ import annotations
 
-import hashlib
 import html
 import json
 import re
 import secrets
 import time
-from base64 import b64decode, b64encode, urlsafe_b64encode
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -26,17 +25,13 @@ from tests.auth.server.support import algorithm_of, ec_key, sign
 from tests.transports.http.support import Host, ModernClient, Response, hosting
 from trio_mcp import Context, HttpPolicy, Registry
 from trio_mcp.auth import Fetching, OAuthProxy, oidc
+from trio_mcp.auth.digests import digest_of as challenge_of
 
 SERVER = "https://mcp.test"
 RESOURCE = f"{SERVER}/mcp"
 PROVIDER = "https://login.test"
 CALLBACK = "https://app.test/callback"
 CLIENT_SECRET = "the secret of this server at the provider"
-
-
-def challenge_of(verifier: str) -> str:
-    """Make the S256 challenge of a verifier."""
-    return urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
 
 
 @define(eq=False)

@@ -21,7 +21,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 from trio_mcp.auth.client.dpop import DpopKey
 from trio_mcp.auth.client.tokens import Token, read_token
 from trio_mcp.auth.documents import ClientRegistration, DocumentError, ServerMetadata
-from trio_mcp.auth.fetching import Fetched, Fetching
+from trio_mcp.auth.fetching import FORM, Fetched, Fetching
 from trio_mcp.auth.urls import origin
 from trio_mcp.errors import AuthorizationError
 
@@ -94,11 +94,7 @@ class TokenEndpoint:
         return fetched.document
 
     async def _post(self, url: str, form: Form, headers: Form) -> Fetched:
-        sent = {
-            "Accept": "application/json",
-            "Content-Type": "application/x-www-form-urlencoded",
-            **headers,
-        }
+        sent = {**FORM, **headers}
         if self.key is not None:
             sent["DPoP"] = self.key.proof("POST", url)
         content = urlencode(form).encode()

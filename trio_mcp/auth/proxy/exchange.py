@@ -14,7 +14,7 @@ from attrs import define, field, validators
 
 from trio_mcp.auth.client.token_endpoint import TOKEN_EXCHANGE
 from trio_mcp.auth.digests import digest_of
-from trio_mcp.auth.fetching import Fetching
+from trio_mcp.auth.fetching import FORM, Fetching
 from trio_mcp.auth.scopes import scope_text, scopes_of
 from trio_mcp.auth.urls import origin, parsed
 from trio_mcp.errors import AuthorizationError, ProviderTokenError
@@ -87,13 +87,9 @@ class _Exchange:
         }
         if self.scopes:
             form["scope"] = scope_text(self.scopes)
-        headers = {
-            "Accept": "application/json",
-            "Content-Type": "application/x-www-form-urlencoded",
-        }
         content = urlencode(form).encode()
         try:
-            fetched = await self.fetching.post(self.token_endpoint, content, headers, near=None)
+            fetched = await self.fetching.post(self.token_endpoint, content, FORM, near=None)
         except AuthorizationError as error:
             raise ProviderTokenError(str(error)) from None
         document = fetched.document

@@ -8,11 +8,12 @@ from typing import Any, Final, Unpack
 
 from trio_mcp.auth.proxy.identity import Identity, Member, identity_of
 from trio_mcp.auth.proxy.options import OAuthProxy, ProxyOptions
-from trio_mcp.auth.proxy.provider import Get, LoginProvider
+from trio_mcp.auth.proxy.provider import Get, Identify, LoginProvider
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.public import public_in
 
 _OPENID: Final = ("openid", "profile", "email")
+_OFFLINE: Final = (*_OPENID, "offline_access")
 _GITHUB_API: Final = "https://api.github.com"
 _MICROSOFT: Final = "https://login.microsoftonline.com"
 _GRAPH_GROUPS: Final = (
@@ -33,6 +34,29 @@ def _members_of(options: Mapping[str, Any]) -> str | None:
 
 
 # -- OpenID Connect --------------------------------------------------------------------------------
+
+
+def _openid(
+    title: str,
+    issuer: str,
+    client: tuple[str, str],
+    scopes: Sequence[str],
+    options: ProxyOptions,
+    **more: Any,
+) -> OAuthProxy:
+    id, secret = client
+    about = {"title": title, "client_id": id, "client_secret": secret, "scopes": scopes, **more}
+    return OAuthProxy(provider=LoginProvider(issuer=issuer, **about), **options)
+
+
+def _reading(claim: str, *names: str) -> Identify:
+    """Take a claim from where a provider has it: a list, if there are several names."""
+
+    async def identify(claims: Mapping[str, Any], get: Get) -> Identity:
+        values = [claims.get(name) for name in names]
+        return identity_of({**claims, claim: values if len(names) > 1 else values[0]})
+
+    return identify
 
 
 @public_in("trio_mcp.auth")
@@ -68,15 +92,8 @@ def oidc(
         ...     resource="https://mcp.example.com/mcp",
         ... )
     """
-    provider = LoginProvider(
-        title=title,
-        client_id=client_id,
-        client_secret=client_secret,
-        issuer=issuer,
-        scopes=provider_scopes,
-        parameters=parameters or {},
-    )
-    return OAuthProxy(provider=provider, **options)
+    client, asked = (client_id, client_secret), parameters or {}
+    return _openid(title, issuer, client, provider_scopes, options, parameters=asked)
 
 
 @public_in("trio_mcp.auth")
@@ -106,22 +123,12 @@ def google(
     allow = options.get("allow")
     if isinstance(allow, Member) and allow.claim == "domain":
         parameters["hd"] = next(iter(allow.values)) if len(allow.values) == 1 else "*"
-    provider = LoginProvider(
-        title="Google",
-        client_id=client_id,
-        client_secret=client_secret,
-        issuer="https://accounts.google.com",
-        scopes=_asked(_OPENID, provider_scopes),
-        parameters=parameters,
-        identify=_identify_google,
-    )
-    return OAuthProxy(provider=provider, **options)
-
-
-async def _identify_google(claims: Mapping[str, Any], get: Get) -> Identity:
+    issuer, client = "https://accounts.google.com", (client_id, client_secret)
+    scopes = _asked(_OPENID, provider_scopes)
     # Of `hd` alone Google vouches that the domain is the account's: an address of a domain may
     # belong to a private account.
-    return identity_of({**claims, "domain": claims.get("hd")})
+    more = {"parameters": parameters, "identify": _reading("domain", "hd")}
+    return _openid("Google", issuer, client, scopes, options, **more)
 
 
 @public_in("trio_mcp.auth")
@@ -147,20 +154,11 @@ def auth0(
     Raises:
         ValueError: An option is not usable.
     """
-    provider = LoginProvider(
-        title="Auth0",
-        client_id=client_id,
-        client_secret=client_secret,
-        issuer=f"https://{tenant}/",
-        scopes=_asked((*_OPENID, "offline_access"), provider_scopes),
-        parameters={} if audience is None else {"audience": audience},
-        identify=_identify_auth0,
-    )
-    return OAuthProxy(provider=provider, **options)
-
-
-async def _identify_auth0(claims: Mapping[str, Any], get: Get) -> Identity:
-    return identity_of({**claims, "organizations": [claims.get("org_id"), claims.get("org_name")]})
+    client, scopes = (client_id, client_secret), _asked(_OFFLINE, provider_scopes)
+    asked = {} if audience is None else {"audience": audience}
+    identify = _reading("organizations", "org_id", "org_name")
+    more = {"parameters": asked, "identify": identify}
+    return _openid("Auth0", f"https://{tenant}/", client, scopes, options, **more)
 
 
 @public_in("trio_mcp.auth")
@@ -188,18 +186,9 @@ def okta(
         ValueError: An option is not usable.
     """
     path = "" if authorization_server is None else f"/oauth2/{authorization_server}"
-    usual: tuple[str, ...] = (*_OPENID, "offline_access")
-    if _members_of(options) == "groups":
-        usual = (*usual, "groups")
-    provider = LoginProvider(
-        title="Okta",
-        client_id=client_id,
-        client_secret=client_secret,
-        issuer=f"https://{org}{path}",
-        scopes=_asked(usual, provider_scopes),
-        authenticate="basic",
-    )
-    return OAuthProxy(provider=provider, **options)
+    groups = ["groups"] if _members_of(options) == "groups" else []
+    client, scopes = (client_id, client_secret), _asked((*_OFFLINE, *groups), provider_scopes)
+    return _openid("Okta", f"https://{org}{path}", client, scopes, options, authenticate="basic")
 
 
 @public_in("trio_mcp.auth")
@@ -226,15 +215,9 @@ def keycloak(
     Raises:
         ValueError: An option is not usable.
     """
-    provider = LoginProvider(
-        title="Keycloak",
-        client_id=client_id,
-        client_secret=client_secret,
-        issuer=f"{url.rstrip('/')}/realms/{realm}",
-        scopes=_asked(_OPENID, provider_scopes),
-        authenticate="basic",
-    )
-    return OAuthProxy(provider=provider, **options)
+    issuer, client = f"{url.rstrip('/')}/realms/{realm}", (client_id, client_secret)
+    scopes = _asked(_OPENID, provider_scopes)
+    return _openid("Keycloak", issuer, client, scopes, options, authenticate="basic")
 
 
 @public_in("trio_mcp.auth")
@@ -260,20 +243,10 @@ def cognito(
     Raises:
         ValueError: An option is not usable.
     """
-    provider = LoginProvider(
-        title="Amazon Cognito",
-        client_id=client_id,
-        client_secret=client_secret,
-        issuer=f"https://cognito-idp.{region}.amazonaws.com/{user_pool}",
-        scopes=_asked(_OPENID, provider_scopes),
-        authenticate="basic",
-        identify=_identify_cognito,
-    )
-    return OAuthProxy(provider=provider, **options)
-
-
-async def _identify_cognito(claims: Mapping[str, Any], get: Get) -> Identity:
-    return identity_of({**claims, "groups": claims.get("cognito:groups")})
+    issuer = f"https://cognito-idp.{region}.amazonaws.com/{user_pool}"
+    client, scopes = (client_id, client_secret), _asked(_OPENID, provider_scopes)
+    more = {"authenticate": "basic", "identify": _reading("groups", "cognito:groups")}
+    return _openid("Amazon Cognito", issuer, client, scopes, options, **more)
 
 
 @public_in("trio_mcp.auth")
@@ -305,21 +278,15 @@ def entra(
     """
     if tenant in _MANY_TENANTS and options.get("allow") is None:
         raise ValueError(f"with the tenant {tenant!r} anyone can log in: say who may with allow=")
-    usual: tuple[str, ...] = (*_OPENID, "offline_access")
-    if _members_of(options) == "groups" and not provider_scopes:
-        usual = (*usual, "GroupMember.Read.All")
-    base = f"{_MICROSOFT}/{tenant}/v2.0"
-    provider = LoginProvider(
-        title="Microsoft",
-        client_id=client_id,
-        client_secret=client_secret,
-        issuer=base,
-        metadata_url=f"{base}/.well-known/openid-configuration",
-        scopes=_asked(usual, provider_scopes),
-        identify=_identify_entra,
-        any_tenant=True,
-    )
-    return OAuthProxy(provider=provider, **options)
+    asks_groups = _members_of(options) == "groups" and not provider_scopes
+    usual = (*_OFFLINE, "GroupMember.Read.All") if asks_groups else _OFFLINE
+    issuer, client = f"{_MICROSOFT}/{tenant}/v2.0", (client_id, client_secret)
+    more = {
+        "metadata_url": f"{issuer}/.well-known/openid-configuration",
+        "identify": _identify_entra,
+        "any_tenant": True,
+    }
+    return _openid("Microsoft", issuer, client, _asked(usual, provider_scopes), options, **more)
 
 
 async def _identify_entra(claims: Mapping[str, Any], get: Get) -> Identity:

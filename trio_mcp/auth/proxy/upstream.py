@@ -22,7 +22,7 @@ from trio_mcp.auth.documents import (
     check_issuer,
     read,
 )
-from trio_mcp.auth.fetching import Fetched, Fetcher
+from trio_mcp.auth.fetching import FORM, Fetched, Fetcher
 from trio_mcp.auth.proxy.grants import ProviderTokens
 from trio_mcp.auth.proxy.identity import Identity, identity_of
 from trio_mcp.auth.proxy.provider import LoginProvider
@@ -313,12 +313,8 @@ class Upstream:
         return {**form, **shown}, {}
 
     async def _post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Fetched:
-        kind = {
-            "Accept": "application/json",
-            "Content-Type": "application/x-www-form-urlencoded",
-        }
         body = urlencode(form, quote_via=quote).encode()
-        return await self._fetcher.post(url, body, {**kind, **headers}, near=None)
+        return await self._fetcher.post(url, body, {**FORM, **headers}, near=None)
 
     def _tokens(self, document: Mapping[str, Any], before: ProviderTokens | None) -> ProviderTokens:
         access, refresh = document.get("access_token"), document.get("refresh_token")
@@ -339,8 +335,7 @@ class Upstream:
 
 def _document_of(fetched: Fetched) -> dict[str, Any]:
     """Return the members of a response: JSON, or a form as GitHub sends it unless asked."""
-    kind = fetched.headers.get("content-type", "")
-    if kind.startswith("application/x-www-form-urlencoded"):
+    if fetched.headers.get("content-type", "").startswith(FORM["Content-Type"]):
         pairs = fetched.body.decode("utf-8", "replace").split("&", _MOST_MEMBERS)
         return dict(parse_qsl("&".join(pairs[:_MOST_MEMBERS])))
     document = fetched.document

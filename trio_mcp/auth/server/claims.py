@@ -94,6 +94,10 @@ class ClaimsCheck:
         client = _shared(next(named, None))
         if not isinstance(subject, str | None) or not (subject or client):
             raise TokenRefused("it does not say whose it is")
+        try:
+            kept = Claims(claims)
+        except TypeError:  # JSON that comes in may be nested more deeply than what goes out
+            raise TokenRefused("its claims are nested too deeply") from None
         scopes = scopes_in(claims.get("scope")) | scopes_in(claims.get("scp"))
         return Authorization(
             subject=subject,
@@ -101,7 +105,7 @@ class ClaimsCheck:
             scopes=_shared(with_implied(scopes, self._server.implied_scopes)),
             issuer=issuer,
             expires_at=expires,
-            claims=Claims(claims),
+            claims=kept,
             key_thumbprint=_thumbprint(claims.get("cnf")),
         )
 

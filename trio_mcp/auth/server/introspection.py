@@ -12,7 +12,7 @@ from attrs import frozen
 
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.documents import ClientRegistration
-from trio_mcp.auth.fetching import Fetched
+from trio_mcp.auth.fetching import FORM, Fetched
 from trio_mcp.auth.server.claims import ClaimsCheck
 from trio_mcp.auth.server.credentials import IssuerUnavailable, TokenRefused
 from trio_mcp.auth.server.resource import Introspection, ResourceServer
@@ -99,11 +99,7 @@ class Introspector:
     async def _ask(self, token: str) -> dict[str, Any] | None:
         how = self._how
         client = ClientRegistration(client_id=how.client_id, client_secret=how.client_secret)
-        headers = {
-            "Accept": "application/json",
-            "Content-Type": "application/x-www-form-urlencoded",
-            "Authorization": client.basic,
-        }
+        headers = {**FORM, "Authorization": client.basic}
         form = urlencode({"token": token, "token_type_hint": "access_token"}).encode()
         try:
             fetched = await self._post(how.endpoint, form, headers)
