@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import unquote_plus
 
 import orjson
 import trio
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.digests import digest_of, same
@@ -33,7 +33,7 @@ from trio_mcp.auth.proxy.keys import SigningKeys
 from trio_mcp.auth.proxy.pages import consent_page, error_page
 from trio_mcp.auth.proxy.provider_tokens import ProviderTokenKeeper
 from trio_mcp.auth.proxy.seal import Seal
-from trio_mcp.auth.proxy.settings import ProxySettings
+from trio_mcp.auth.proxy.settings import ABOUT, ProxySettings
 from trio_mcp.auth.proxy.upstream import Upstream, is_allowed
 from trio_mcp.auth.proxy.web import (
     Header,
@@ -127,7 +127,7 @@ class ProxyServer:
         self._grants = Grants(store, partition, how.secrets, how.login_ttl, clock)
         keys_seal = Seal(how.secrets, "signing keys", clock)
         self._keys = SigningKeys(store, f"{partition}:keys", keys_seal, how.token_ttl, clock)
-        self._keeper = ProviderTokenKeeper(self._grants, upstream, nursery, clock)
+        self.keeper = ProviderTokenKeeper(self._grants, upstream, nursery, clock)
         self.counts = Counter[str]()
         """How many logins got how far."""
         is_secure = how.issuer.startswith("https:")
@@ -137,15 +137,9 @@ class ProxyServer:
     def pages(self) -> dict[str, Page]:
         """Return what is served, by path."""
         metadata = self._reading(self._metadata)
-        suffix = urlsplit(self._how.resource).path.rstrip("/")
-        documents = {
-            f"/.well-known/{kind}{path}": metadata
-            for kind in ("oauth-authorization-server", "openid-configuration")
-            for path in {"", suffix}
-        }
         return {
-            **documents,
-            "/.well-known/jwks.json": self._reading(self._jwks),
+            **{path: metadata for path in self._how.page_paths if path.startswith(ABOUT)},
+            "/.well-known/jwks.json": self._reading(self._keys.public),
             "/register": self._posting(self._register),
             "/token": self._posting(self._token),
             "/revoke": self._posting(self._revoke),
@@ -178,17 +172,11 @@ class ProxyServer:
             try:
                 response: WebResponse = await endpoint(request)
             except OAuthError as error:
-                said = {"error": error.code, "error_description": error.description}
                 more = [_BASIC] if error.status == 401 else []
-                response = json_response(said, error.status, more)
+                response = json_response(_error_of(error), error.status, more)
             except StoreError as error:
                 response = self._unavailable(error)
-            return WebResponse(
-                response.status,
-                response.body,
-                response.content_type,
-                (*response.headers, *_ANY_PAGE),
-            )
+            return evolve(response, headers=(*response.headers, *_ANY_PAGE))
 
         return serve
 
@@ -235,9 +223,6 @@ class ProxyServer:
             "authorization_response_iss_parameter_supported": True,
             "client_id_metadata_document_supported": True,
         }
-
-    async def _jwks(self) -> dict[str, Any]:
-        return await self._keys.public()
 
     # -- clients --------------------------------------------------------------------------
 
@@ -561,7 +546,7 @@ class ProxyServer:
     async def _still_allowed(self, grant: Grant, version: int) -> tuple[Grant, int]:
         """Renew the provider's token if it is time: a login ends here when it ends there."""
         try:
-            return await self._keeper.fresh(grant, version)
+            return await self.keeper.fresh(grant, version)
         except Lost:
             raise _invalid_grant("The login has ended at the provider; log in again.") from None
         except AuthorizationError as error:
@@ -624,10 +609,6 @@ class ProxyServer:
             logger.info("A login has ended here, but not at the provider: %s", error)
 
     # -- verifying ------------------------------------------------------------------------
-
-    async def provider_token(self, login: str) -> str:
-        """Return the provider's token of a login, or raise `ProviderTokenError`."""
-        return await self._keeper.token_of(login)
 
     async def verify(self, token: str) -> tuple[Authorization, float]:
         """Return what an access token allows, and for how many seconds that may be remembered.
@@ -741,5 +722,5 @@ async def serving_logins(
         seal = Seal(how.secrets, "clients")
         clients = Clients(seal, fetcher, how.issuer, how.redirect_hosts, nursery)
         server = ProxyServer(how, store, title, scopes, upstream, clients, nursery)
-        tokens = {how.issuer: server.provider_token}
+        tokens = {how.issuer: server.keeper.token_of}
         yield OpenedAuth(server.pages(), server.verify, tokens, server.counts)
