@@ -14,6 +14,7 @@ from attrs import fields, frozen
 from tests.support.processes import ROOT
 from trio_mcp import HttpLimits, HttpPolicy, Limits, SessionOptions
 from trio_mcp.auth import DPoP, ResourceServer
+from trio_mcp.auth.proxy.clients import MAX_FETCHES, MAX_FETCHES_BY_ADDRESS
 from trio_mcp.auth.proxy.grants import MAX_LOGINS
 from trio_mcp.compose import watching
 from trio_mcp.compose.remote import Remote
@@ -210,6 +211,11 @@ ROWS: Final = (
         "logins by an [OAuth proxy](guides/logins.md)",
         [MAX_LOGINS],
         ["auth/proxy/test_grants.py::test_one_person_has_so_many_logins_and_ends_none_of_another"],
+    ),
+    Row(
+        "documents of clients that an OAuth proxy fetches at a time",
+        [MAX_FETCHES, MAX_FETCHES_BY_ADDRESS],
+        ["auth/proxy/test_attacks.py::test_slow_clients_of_one_address_keep_out_no_others"],
     ),
     Row(
         "registrations of clients at an OAuth proxy",

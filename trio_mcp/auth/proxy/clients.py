@@ -38,8 +38,8 @@ _MAX_REGISTRATION: Final = 4096
 
 _DOCUMENT_TTL: Final = 300.0
 _MAX_DOCUMENTS: Final = 1000
-_MAX_FETCHES: Final = 64
-_MAX_FETCHES_BY_ADDRESS: Final = 8
+MAX_FETCHES: Final = 64
+MAX_FETCHES_BY_ADDRESS: Final = 8
 """Clients that may be looked up at a time because of who is at one address, who may be slow on
 purpose, and must not keep out others."""
 
@@ -259,8 +259,8 @@ class Clients:
         return client
 
     def _is_busy(self, address: str) -> bool:
-        ours = self._fetching[address] >= _MAX_FETCHES_BY_ADDRESS
-        return ours or self._fetching.total() >= _MAX_FETCHES
+        ours = self._fetching[address] >= MAX_FETCHES_BY_ADDRESS
+        return ours or self._fetching.total() >= MAX_FETCHES
 
     async def _looked_up(self, url: str, address: str) -> ProxyClient | Exception:
         if self._is_busy(address):
