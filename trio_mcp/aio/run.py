@@ -114,8 +114,10 @@ class TrioRun(Crossing):
         if timer is not None:
             timer.cancel()
         self.post(self._stopping.set)
-        await settled(self._ended)
-        self._thread.join()  # it has nothing left to do
+        try:
+            await settled(self._ended)
+        finally:  # a cancellation is raised when it has ended
+            self._thread.join()  # it has nothing left to do
 
     def abandon(self) -> None:
         """End without the loop. May be called from any thread, more than once."""
