@@ -23,9 +23,9 @@ JSON = st.recursive(
     max_leaves=5,
 )
 STEPS = st.tuples(
-    st.integers(0, 2),
+    st.integers(0, 1),
     st.sampled_from(["set", "remove", "save", "open"]),
-    st.sampled_from(["a", "b", "c", ""]),
+    st.sampled_from(["", "a"]),
     JSON,
 )
 
@@ -41,12 +41,12 @@ def written(state: dict[str, Any]) -> dict[str, bytes]:
     return {key: dumps(value) for key, value in state.items()}
 
 
-@given(steps=st.lists(STEPS, max_size=30))
+@given(steps=st.lists(STEPS, min_size=20, max_size=40))
 def test_each_call_keeps_what_it_has_changed(steps: list[tuple[int, str, str, Any]]) -> None:
     async def main() -> None:
         store, kept = MemoryStore(), dict[str, bytes]()
-        calls = [await opened(store) for _ in range(3)]
-        known: list[dict[str, bytes]] = [{}, {}, {}]  # what each has read, or saved, last
+        calls = [await opened(store) for _ in range(2)]
+        known: list[dict[str, bytes]] = [{}, {}]  # what each has read, or saved, last
         for number, what, key, value in steps:
             state = calls[number].state
             if what == "set":
