@@ -327,3 +327,14 @@ def test_what_a_new_server_has_to_hear() -> None:
     left = parse(b"".join(state.unanswered("restarted")))
     assert [each["id"] for each in left] == [1, 2, 3, 4, 5, 6]
     assert {each["error"]["code"] for each in left} == {-32603}
+
+
+@pytest.mark.long
+@pytest.mark.requirement("S1")
+async def test_it_ends_with_its_parent_though_its_input_is_open(source: Path) -> None:
+    shell = 'exec 3<&0; "$@" <&3 & wait'
+    async with running(["/bin/sh", "-c", shell, "sh", *command(source)]) as server:
+        await tell(server, call(1, "pid"))
+        assert text_of(await hears(server)).isdecimal()
+        server.process.kill()
+        assert await hears(server) is None

@@ -75,6 +75,19 @@ async def test_a_unix_socket(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.requirement("S2")
+async def test_requests_of_a_session_that_a_new_start_has_lost_may_be_answered() -> None:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    headers = {"mcp-session-id": "lost", "mcp-protocol-version": "2025-11-25"}
+    for options, status in ([], 404), (["--answer-unknown"], 200):
+        async with running(serve(*HTTP, *options)) as server:
+            url = await url_of(server)
+            async with httpx2.AsyncClient(trust_env=False, verify=False) as http:
+                answer = await http.post(url, json=message, headers=headers)
+                assert answer.status_code == status
+
+
+@pytest.mark.long
 @pytest.mark.requirement("S6")
 async def test_a_service_manager_hears_when_it_serves_and_a_hangup_stops_it(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:

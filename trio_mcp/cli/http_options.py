@@ -68,6 +68,9 @@ class HttpServerOptions:
     (sqlite:///PATH) on one machine."""
     workers: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None
     """Serve in that many processes, which are replaced when they die, and at SIGHUP."""
+    answer_unknown: bool = False
+    """Answer requests of sessions that are lost, after a new start say, as if each stood for
+    itself: for hosts that do not begin another session."""
     explorer: bool = False
     """Let people try the server out on a page at /explorer."""
     prometheus: bool = False

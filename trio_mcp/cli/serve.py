@@ -89,6 +89,7 @@ def serve(
             source_of(place),
             broken=broken,
             grace=options.shutdown_grace,
+            outlive_parent=options.outlive_parent,
         )
     hold_on()
     # What modules print while they are imported is not for the client, nor is its input for them.

@@ -45,11 +45,14 @@ _SOCKET_TROUBLE: Final = {
 
 def http_server(where: HttpServerOptions, limits: Limits) -> Callable[[Registry], Awaitable[None]]:
     require("httptools", "HTTP", "http")
+    from trio_mcp import SessionOptions
+
     options = {
         **_place(where),
         "path": where.path,
         "sse_path": where.sse_path,
         "policy": _policy(where),
+        "sessions": SessionOptions(answer_unknown=where.answer_unknown),
         "ssl_context": _tls(where),
         "limits": limits,
         "explorer": where.explorer,

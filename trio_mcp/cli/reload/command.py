@@ -24,6 +24,7 @@ from trio_mcp.cli.target import split_target
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.lines import lines_of
 from trio_mcp.system.lifeline import lifeline
+from trio_mcp.system.parents import parent_exited
 from trio_mcp.transports.stdio import open_stdio
 
 logger = logger_of("trio_mcp.reload")
@@ -42,9 +43,16 @@ Broken = Callable[[str], Awaitable[None]]
 
 
 def serve_reloading(
-    command: Sequence[str], root: Path, *, broken: Broken | None, grace: float
+    command: Sequence[str],
+    root: Path,
+    *,
+    broken: Broken | None,
+    grace: float,
+    outlive_parent: bool = False,
 ) -> int:
     """Run a server until the client disconnects or a signal arrives; return the exit status.
+
+    On stdio, so does the end of the process that has started this one, unless it may be outlived.
 
     Over HTTP, `broken` answers in its place; it is `None` on stdio.
     """
@@ -58,7 +66,9 @@ def serve_reloading(
                 if broken is not None:
                     await _serve_over_http(run, PacedChanges(changes), broken)
                 async with open_stdio() as client:
-                    await Relay(client, run, PacedChanges(changes), timeout).run()
+                    relay = Relay(client, run, PacedChanges(changes), timeout)
+                    async with background_task(*[] if outlive_parent else [relay.end_with_parent]):
+                        await relay.run()
         return OK
 
     return run_async(main)
@@ -102,6 +112,7 @@ class Relay:
         self._to_server, self._from_client = trio.open_memory_channel[bytes](_MAX_WAITING)
         self._writing = trio.Lock()
         self._over = trio.Event()
+        self._reading = trio.CancelScope()
 
     async def run(self) -> None:
         async with background_task(self._read_client):
@@ -110,8 +121,14 @@ class Relay:
 
     async def _read_client(self) -> None:
         async with self._to_server:
-            async for line in lines_of(self._client):
-                await self._to_server.send(line)
+            with self._reading:
+                async for line in lines_of(self._client):
+                    await self._to_server.send(line)
+
+    async def end_with_parent(self) -> None:
+        """Take the end of the process that has started this one for the end of the input."""
+        await parent_exited()
+        self._reading.cancel()
 
     async def _run_server(self) -> None:
         run = partial(self._run, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
