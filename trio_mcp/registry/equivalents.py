@@ -101,7 +101,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "DeclinedElicitation": "answer.accepted",
         "CancelledElicitation": "answer.accepted",
         "ElicitationResult": "ElicitResult",
-        "Resolve": "await context.elicit(…) or context.sample(…), in the tool",
+        "Resolve": "Annotated[T, Depends(f)], whose function asks: await context.elicit(…)",
         "Elicit": "await context.elicit(…), in the tool",
         "Sample": "await context.sample(…), in the tool",
         "ListRoots": "await context.roots(), in the tool",
@@ -269,8 +269,8 @@ NOT_HERE: Final[Mapping[str, Names]] = {
     "import": {"Server": "add_tool and remove_tool, at any time, for tools known at run time"},
     "server": {
         "custom_route": "routes of an ASGI app: serve_http(registry, fallback=app)",
-        "enable": "Registry(visible=…), or tags",
-        "disable": "Registry(visible=…), or tags",
+        "enable": 'Registry(only=["tag:…"]), or visible=',
+        "disable": 'Registry(leave_out=["tag:…"]), or visible=',
     },
     "context": {
         "enable_components": "Registry(visible=…), which is asked for each caller",
