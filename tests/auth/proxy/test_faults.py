@@ -151,6 +151,17 @@ async def test_a_person_who_comes_back_while_the_store_is_away_is_told_what_to_d
         await here.client.log_in()
 
 
+@pytest.mark.requirement("P3")
+async def test_registrations_and_begun_logins_are_kept_nowhere():
+    async with failing_world() as (here, store):
+        store.fails_at = 0  # and nothing is asked of it
+        for _ in range(200):
+            assert (await here.client.register())["status"] == 201
+            url = here.client.authorization_url().removeprefix(SERVER)
+            assert (await here.browser.send("GET", url)).status == 200
+        assert store.failed == 0
+
+
 # -- renewals of the provider's tokens -------------------------------------------------------------
 
 
