@@ -85,7 +85,8 @@ def strangers_only(identity: Identity) -> bool:
 async def by_mcp_remote(desk: Desk, url: str) -> AsyncIterator[Client]:
     """Connect our client to a server by it."""
     program = desk.modules / "mcp-remote" / "dist" / "proxy.js"
-    command = [desk.node, str(program), url, str(desk.port), "--host", "127.0.0.1"]
+    named = [url, str(desk.port), "--host", "127.0.0.1", "--auth-timeout", "90"]
+    command = [desk.node, str(program), *named]
     options = ProcessOptions(env=desk.environment)
     async with connect(command, process_options=options, connect_timeout=90) as client:
         yield client
@@ -119,6 +120,7 @@ async def inspect(desk: Desk, url: str, *arguments: str) -> Any:
     program = desk.modules / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
     callback = f"http://127.0.0.1:{desk.port}/oauth/callback"
     command = [desk.node, str(program), "--cli", "--quiet", "--format", "json"]
+    command += ["--connect-timeout", "0"]
     target = ["--server-url", url, "--transport", "http", "--callback-url", callback]
     environment = {**desk.environment, "MCP_AUTO_OPEN_ENABLED": "true"}
     done = await run([*command, *target, *arguments], env=environment)
