@@ -453,6 +453,19 @@ async def test_what_a_mount_hides_is_not_found_and_what_it_renames_is() -> None:
         front.mount(searchable(library()), "x", tools={"call_tool": changed})
 
 
+async def test_what_a_mount_hides_of_a_server_elsewhere_is_neither_found_nor_called() -> None:
+    """Its names are not known when it is mounted, so none of them is a mistake then."""
+    secret = registry_of(echo)
+    secret.add_tool(echo, name="secret", tags={"staff"})
+    for hidden in ("secret", "tag:staff"):
+        front = Registry("front")
+        front.mount(searchable(remote_to(secret, name="far")), tools={hidden: None})
+        async with connect(front) as client:
+            assert await find(client, "echo secret text") == ["echo"]
+            refused = await call(client, "secret", {"text": "x"})
+            assert "There is no tool 'secret'" in refused.text
+
+
 async def test_names_that_are_too_long_with_a_prefix_stay_short() -> None:
     registry = Registry("long")
     registry.add_tool(echo, name="x" * 128)
@@ -501,6 +514,31 @@ async def test_resources_and_prompts_are_tools_for_hosts_that_know_no_others(
             assert why in refused.text
         assert client.server_info is not None
         assert (await client.read_resource(f"{uri}emma")).contents[0].text == "the text of emma"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("way", ["stream", "http"])
+@each_era
+async def test_a_resource_says_things_and_has_its_own_limit(way: str, era: str) -> None:
+    registry = Registry("slow")
+
+    @registry.resource("slow://one")
+    async def one(context: Context) -> str:
+        await context.progress(1, 2)
+        return f"one, {(await context.elicit('Which colour?', str)).value}"
+
+    @registry.resource("slow://two", timeout=0.01)
+    async def two() -> str:
+        await trio.sleep_forever()
+
+    said: list[Any] = []
+    async with client_of(searchable(registry, resources=True), way, era) as client:
+        read = await client.call_tool(
+            "read_resource", {"uri": "slow://one"}, on_progress=lambda *each: said.append(each)
+        )
+        assert read.text == "one, blue"
+        assert said[0][:2] == (1, 2)
+        read = await client.call_tool("read_resource", {"uri": "slow://two"})
+        assert read.text == "Tool read_resource timed out after 0.01 s"
 
 
 @each_era
