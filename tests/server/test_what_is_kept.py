@@ -88,8 +88,9 @@ async def test_a_call_whose_client_has_left_before_it_heard_of_it() -> None:
         client = LegacyClient(host)
         await client.initialize()
 
-        async def leave(id: str) -> None:
-            params = {"name": "work_quietly", "arguments": {}}
+        async def leave(id: str, said: str = "") -> None:
+            meta = {"com.example/said": said}
+            params = {"name": "work_quietly", "arguments": {}, "_meta": meta}
             call = client.send(
                 {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
             )
@@ -104,7 +105,7 @@ async def test_a_call_whose_client_has_left_before_it_heard_of_it() -> None:
         await leave("short")
         with little_is_kept(FEW_BYTES):
             for number in range(CLIENTS):
-                await leave(f"{number}" + "x" * 1_000_000)
+                await leave(f"{number}", "x" * 1_000_000)
         assert text_of(await client.call("echo", text="x")) == "x"
 
 
