@@ -19,9 +19,9 @@ pytestmark = [pytest.mark.needs("frameworks"), pytest.mark.requirement("L1")]
 
 @pytest.mark.parametrize("direction", ["langchain", "openai_agents", "pydantic_ai", "fastapi"])
 def test_agents_use_our_client_and_their_clients_use_our_servers(direction, tmp_path) -> None:
-    """The adapters are those that the guide shows; `fastapi` has all of their clients."""
+    """The adapters, and a library, are those of the guide; `fastapi` has all of their clients."""
     for block in blocks_of(GUIDE):
-        if block.file is not None and block.file.endswith("_tools.py"):
+        if block.file is not None and block.file.endswith(("_tools.py", "library_site.py")):
             (tmp_path / block.file).write_text(block.text)
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     command = [str(FRAMEWORKS.python), str(EXAMPLES / "calculator.py")]

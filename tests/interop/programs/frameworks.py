@@ -183,7 +183,11 @@ async def fastapi(command: list[str]) -> None:
     for client in (openai_agents_client, langchain_client, pydantic_ai_client):
         await client(command, f"{url}/tools/mcp")
     import httpx2
+    import library_site
 
+    assert list(library_site.registry.tools) == ["get_book"]
+    found = await library_site.registry.call("get_book", {"number": "1"})
+    assert found.content[0].text == '"Emma"', found
     async with httpx2.AsyncClient() as http:
         assert (await http.get(f"{url}/sum")).json() == 42
         assert "/sum" in (await http.get(f"{url}/openapi.json")).json()["paths"]
