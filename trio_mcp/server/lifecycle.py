@@ -105,13 +105,13 @@ class Lifecycle(ServerHandle):
 
 @public
 async def stop_at_signals(handle: ServerHandle) -> None:
-    """Stop a server gracefully at SIGINT or SIGTERM, and return once it has stopped.
+    """Stop a server gracefully at SIGINT, SIGTERM or SIGHUP, and return once it has stopped.
 
     On Windows, that is SIGINT (Ctrl-C) or SIGBREAK (Ctrl-Break). A second signal cancels all that
     the server does, and ends the process, by that signal, after a second at most (on Windows, at
-    once). Signals are handled only in the main thread, and only if they are not ignored. `serve`
-    does this by itself, because the process is its own. So does `serve_http(own_process=True)`,
-    before it reports that it listens.
+    once). Signals are handled only in the main thread, and only if they are not ignored; SIGHUP
+    only if it has no handler yet. `serve` does this by itself, because the process is its own. So
+    does `serve_http(own_process=True)`, before it reports that it listens.
 
     Args:
         handle: The server, as `nursery.start` returns it.

@@ -35,8 +35,8 @@ async def serve(
     """Serve a registry on stdin and stdout until the client disconnects.
 
     While it serves, stdout belongs to the protocol: whatever this process or its children print
-    goes to stderr. SIGINT and SIGTERM shut it down gracefully; a second one ends the process at
-    once. Both are handled only in the main thread, and only if they are not ignored. It shuts down
+    goes to stderr. SIGINT, SIGTERM and SIGHUP shut it down gracefully; a second one ends it at
+    once. They are handled only in the main thread, and only if they are not ignored. It shuts down
     in the same way when the process that has started it ends: another process may hold the pipe
     open, so that the end of input does not tell.
 
