@@ -741,7 +741,7 @@ async def test_large_arguments_are_passed_on() -> None:
         assert refused.text.startswith("Invalid arguments for tool count_of: ")
 
 
-async def test_a_remote_that_is_away_is_found_once_it_is_there() -> None:
+async def test_a_remote_that_is_away_is_found_once_it_is_there(autojump_clock: object) -> None:
     front = searchable(Remote(library(), name="library", wait=0))
     async with connect(front) as client:
         assert list(client.tools) == OWN
