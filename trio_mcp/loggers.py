@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Final
 
 from attrs import frozen
@@ -15,6 +17,18 @@ _SYMBOLS: Final = {
 }
 """Symbols for control characters, including those that end lines or reverse text."""
 _SYMBOLS_IN_LINES: Final = {code: _SYMBOLS[code] for code in _SYMBOLS if chr(code) not in "\n\t"}
+
+
+running_call: Final[ContextVar[Callable[[], dict[str, Any]] | None]] = ContextVar(
+    "trio_mcp_running_call", default=None
+)
+"""Tells of the call that runs here, where the log wants to know (`layers.naming`)."""
+
+
+def current_call() -> dict[str, Any]:
+    """Return what identifies the call that runs here, and who has made it; nothing without one."""
+    fields = running_call.get()
+    return {} if fields is None else fields()
 
 
 def harmless(text: str, *, lines: bool = False) -> str:

@@ -14,7 +14,7 @@ from opentelemetry import trace
 
 from tests.support.telemetry import collecting, span_id, trace_id
 from tests.support.tools import echo, registry_of
-from trio_mcp import HttpOptions, HttpPolicy, Implementation, connect, serve_http
+from trio_mcp import HttpOptions, HttpPolicy, Implementation, Registry, connect, serve_http
 from trio_mcp.cli.logs import JsonFormatter
 
 pytestmark = pytest.mark.requirement("R3")
@@ -79,6 +79,32 @@ async def test_a_call_says_who_has_made_it_and_is_told_from_all_others(
         (post,) = (entry for entry in posts if entry["http_request_id"] == first["connection_id"])
         assert (post["principal"], post["client_address"]) == ("ada", "127.0.0.1")
     assert "a-token" not in str(log.entries)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+async def test_what_an_authors_function_logs_says_in_which_call(log: Lines, plain: bool) -> None:
+    registry = Registry("shop")
+
+    async def buy(item: str) -> None:
+        logging.getLogger("shop").info("Selling", extra={"item": item})
+
+    def sell(item: str) -> None:
+        logging.getLogger("shop").info("Selling", extra={"item": item})
+
+    registry.add_tool(sell if plain else buy, name="trade")
+    async with connect(registry, client_info=Implementation("host", "1.0")) as client:
+        for item in ("lamp", "chair"):
+            await client.call_tool("trade", {"item": item})
+    lines = [entry for entry in log.entries if entry["logger"] == "shop"]
+    assert [(line["tool"], line["item"]) for line in lines] == [
+        ("trade", "lamp"),
+        ("trade", "chair"),
+    ]
+    for line, call in zip(lines, log.calls(), strict=True):
+        for key in ("request_id", "connection_id", "principal", "client"):
+            assert line[key] == call[key]
+    assert lines[0]["request_id"] != lines[1]["request_id"]
+    assert "tool" not in entry_of()
 
 
 async def test_a_call_says_which_span_it_is_of(monkeypatch: pytest.MonkeyPatch, log: Lines) -> None:

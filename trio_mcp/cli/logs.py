@@ -10,7 +10,7 @@ import orjson
 from attrs import frozen
 from cyclopts import Parameter
 
-from trio_mcp.loggers import harmless
+from trio_mcp.loggers import current_call, harmless
 from trio_mcp.telemetry import current_ids
 
 _OF_EVERY_RECORD: Final = frozenset(
@@ -19,7 +19,12 @@ _OF_EVERY_RECORD: Final = frozenset(
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as JSON, with all that it was given as `extra`; durations are in seconds."""
+    """Formats a record as JSON: with its call, and all that it was given as `extra`.
+
+    Durations are in seconds.
+    """
+
+    names_calls = True
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).astimezone()
@@ -29,7 +34,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        entry |= current_ids()
+        entry |= current_ids() | current_call()
         entry |= {key: value for key, value in vars(record).items() if key not in _OF_EVERY_RECORD}
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)

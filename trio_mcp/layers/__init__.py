@@ -6,6 +6,7 @@ that an entry or a server does not need is absent: it costs nothing.
 | Layer | Decided | What it does |
 |---|---|---|
 | `observing` | when serving begins | metrics |
+| `naming` | when serving begins | has what is logged within know the call |
 | `answering` | always | the cancel scope, and the only `except` around an author's code |
 | `resuming` | by the request | uses up the sealed state that the request goes on from |
 | `binding` | by the request | checks and converts arguments that are large, in a thread |

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trio_mcp.layers import NamedLayer, stack
 from trio_mcp.layers.answering import answering
 from trio_mcp.layers.call import Call, Handler
+from trio_mcp.layers.naming import is_wanted, naming
 from trio_mcp.registry.invalid import invalid_result
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Chains:
             from trio_mcp.layers.observing import observing
 
             found.append(("observing", observing(server.observe)))
+        if is_wanted():
+            found.append(("naming", naming))
         found.append(("answering", answering))
         if resumes:
             from trio_mcp.layers.resuming import resuming

@@ -80,7 +80,7 @@ class HandlerCall(InboundRequest):
         try:
             question = Result(conversation.input_required())
         except (ValueError, TypeError) as error:  # more answers than a state can hold
-            logger.error("%s: %s", self.label, error, extra=self._fields())
+            logger.error("%s: %s", self.label, error, extra=self.log_fields())
             text = f"{self.entry.label} failed: too much was asked"
             return self.ended("error", self.entry.failed(text))
         return self.ended("input required", question)
@@ -193,16 +193,16 @@ class HandlerCall(InboundRequest):
         with_request_id(error, self.context.id)
         reason = error.reason if isinstance(error, InvalidResult) else error.message
         message = "%s: its result cannot be sent: %s"
-        logger.error(message, self.label, reason, extra=self._fields())
+        logger.error(message, self.label, reason, extra=self.log_fields())
 
     def log_error(self, message: str, error: BaseException) -> None:
-        logger.error(message, self.label, exc_info=error, extra=self._fields())
+        logger.error(message, self.label, exc_info=error, extra=self.log_fields())
 
     def _log(self) -> None:
         if logger.isEnabledFor(logging.INFO):
             waited = self.scope is None  # it never ran
             duration = 0.0 if waited else trio.current_time() - self.started
-            log_call(self.label, self.outcome, duration, self._fields())
+            log_call(self.label, self.outcome, duration, self.log_fields())
 
-    def _fields(self) -> dict[str, Json]:
+    def log_fields(self) -> dict[str, Json]:
         return fields_of(self.entry.kind, self.entry.name, self.context)
