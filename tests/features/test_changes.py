@@ -195,11 +195,11 @@ async def test_the_subscription_has_the_id_of_its_request(id: Any) -> None:
     [
         (None, '"notifications" must be an object'),
         ([], '"notifications" must be an object'),
-        ({"toolsListChanged": 1}, '"toolsListChanged" must be a boolean'),
-        ({"promptsListChanged": None}, '"promptsListChanged" must be a boolean'),
-        ({"resourceSubscriptions": ONE}, '"resourceSubscriptions" must be an array of strings'),
-        ({"resourceSubscriptions": [5]}, '"resourceSubscriptions" must be an array of strings'),
-        ({"resourceSubscriptions": None}, '"resourceSubscriptions" must be an array of strings'),
+        ({"toolsListChanged": 1}, 'toolsListChanged" must be a boolean, not a number'),
+        ({"promptsListChanged": None}, 'promptsListChanged" must be a boolean, not null'),
+        ({"resourceSubscriptions": ONE}, 'resourceSubscriptions" must be an array, not a string'),
+        ({"resourceSubscriptions": [5]}, 'resourceSubscriptions[0]" must be a string'),
+        ({"resourceSubscriptions": None}, 'resourceSubscriptions" must be an array, not null'),
     ],
 )
 async def test_a_filter_that_is_none_is_refused(wanted: Any, words: str) -> None:

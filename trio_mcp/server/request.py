@@ -155,12 +155,12 @@ def misfit(error: Misfit) -> McpError:
     return McpError(INVALID_PARAMS, f"Invalid params: {error}", data)
 
 
-def texts_of(name: str, value: Json, limit: int, noun: str = "items") -> list[str]:
+def texts_of(name: str, value: Json, limit: int) -> list[str]:
     """Read a list of texts from parameters, each once, or raise `McpError` (`-32602`)."""
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise invalid(f'"{name}" must be an array of strings')
     if len(value) > limit:
-        raise invalid(f'"{name}" holds {len(value)} {noun}; at most {limit} are served')
+        raise invalid(f'"{name}" holds {len(value)} items; at most {limit} are served')
     return list(dict.fromkeys(value))
 
 

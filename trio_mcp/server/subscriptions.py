@@ -29,17 +29,16 @@ from trio_mcp.registry.changes import (
     Notice,
     ResourceUpdated,
 )
-from trio_mcp.server.request import RequestContext, invalid, size_of, texts_of
+from trio_mcp.server.request import RequestContext, invalid, params_of, size_of
 from trio_mcp.server.scopes import find_resource
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, McpError
-from trio_mcp.wire.jsonrpc import Json, json_type
+from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import META_SUBSCRIPTION
 
 if TYPE_CHECKING:  # few servers have extensions
     from trio_mcp.registry.changes import Topic
 
-_FILTERS: Final[dict[str, Kind]] = {f"{kind}ListChanged": kind for kind in KINDS}
 _RESOURCES: Final = "resourceSubscriptions"
 
 
@@ -111,24 +110,22 @@ def read_filter(context: RequestContext) -> Filter:
         McpError: The filter is not one (`-32602`), or wants something of an extension that the
             client has not declared (`-32021`).
     """
-    wanted = context.params.get("notifications")
-    if not isinstance(wanted, dict):
-        raise invalid(f'"notifications" must be an object, not {json_type(wanted)}')
-    found = Filter()
-    catalogue = context.server.catalogue
-    for name, kind in _FILTERS.items():
-        value = wanted.get(name, False)
-        if not isinstance(value, bool):
-            raise invalid(f'"{name}" must be a boolean, not {json_type(value)}')
-        if value and tells_of(catalogue, kind):
-            found.kinds.append(kind)
-    limit = context.server.limits.max_subscriptions
-    uris = texts_of(_RESOURCES, wanted.get(_RESOURCES, []), limit, "URIs")
-    found.uris = [uri for uri in uris if find_resource(context, uri) is not None]
+    from trio_mcp.wire.messages import ListenParams
+
+    wanted = params_of(context, ListenParams).notifications
+    catalogue, limit = context.server.catalogue, context.server.limits.max_subscriptions
+    if len(wanted.resource_subscriptions) > limit:
+        count = len(wanted.resource_subscriptions)
+        raise invalid(f'"{_RESOURCES}" holds {count} URIs; at most {limit} are served')
+    uris = dict.fromkeys(wanted.resource_subscriptions)
+    found = Filter(
+        [k for k in KINDS if getattr(wanted, f"{k}_list_changed") and tells_of(catalogue, k)],
+        [uri for uri in uris if find_resource(context, uri) is not None],
+    )
     if catalogue.extensions is not None:
         from trio_mcp.server.extended import read_topics
 
-        found.topics = read_topics(context, wanted)
+        found.topics = read_topics(context, context.params["notifications"])
     return found
 
 

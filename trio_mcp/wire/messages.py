@@ -4,7 +4,7 @@ A member that is any JSON is one that the other side may get wrong without harm:
 at where it is used.
 """
 
-from attrs import frozen
+from attrs import field, frozen
 
 from trio_mcp.wire.fields import meta_field, optional, since
 from trio_mcp.wire.jsonrpc import Id, Json
@@ -47,6 +47,23 @@ class SetLevelParams:
     """Parameters of `logging/setLevel`."""
 
     level: str
+
+
+@frozen(kw_only=True)
+class SubscriptionFilter:
+    """What a client wants to hear of; extensions have more, under keys of their own."""
+
+    tools_list_changed: bool = False
+    prompts_list_changed: bool = False
+    resources_list_changed: bool = False
+    resource_subscriptions: list[str] = field(factory=list)
+
+
+@frozen
+class ListenParams:
+    """Parameters of `subscriptions/listen`."""
+
+    notifications: SubscriptionFilter
 
 
 @frozen
