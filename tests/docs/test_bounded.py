@@ -153,11 +153,12 @@ ROWS: Final = (
         ],
     ),
     Row(
-        "bytes of calls and results that tasks keep, in all processes",
+        "bytes of calls, answers and results that tasks keep, in all processes",
         [KEPT, int(KEPT * SHARE)],
         [
             "extensions/tasks/test_bounds.py::test_one_owner_has_a_share_of_the_bytes_that_are_kept",
             "extensions/tasks/test_bounds.py::test_there_is_a_most_to_all_bytes_that_are_kept",
+            "extensions/tasks/test_bounds.py::test_answers_count_as_kept_until_the_task_has_ended",
         ],
     ),
     Row(

@@ -220,6 +220,31 @@ async def test_one_owner_has_a_share_of_the_bytes_that_are_kept(kind: str, tmp_p
 
 
 @each_store
+async def test_answers_count_as_kept_until_the_task_has_ended(kind: str, tmp_path: Path) -> None:
+    gate = Gate()
+    async with served(kind, tmp_path, gate=gate, max_kept_bytes=200_000) as those:
+        here, there = those.hosts
+
+        async def answered(text: str) -> Any:
+            id = await call(here, ALICE, "impatient")
+            while (task := await about(there, ALICE, "tasks/get", id))["status"] == "working":
+                await trio.sleep(0)
+            answer = {"action": "accept", "content": {"value": text}}
+            params = {"taskId": id, "inputResponses": dict.fromkeys(task["inputRequests"], answer)}
+            return await http_client(there, id, ALICE).request("tasks/update", params)
+
+        assert "result" in await answered("x" * 6000)
+        refused = await answered("x" * 6000)
+        assert refused["error"]["code"] == -32000
+        assert "Your tasks take up as many bytes" in refused["error"]["message"]
+        assert "result" in await answered("x")
+        gate.open.set()
+        await gate.has_ended(2)
+        while "error" in await answered("x" * 6000):
+            await trio.sleep(0)  # the end is being written
+
+
+@each_store
 async def test_there_is_a_most_to_all_bytes_that_are_kept(kind: str, tmp_path: Path) -> None:
     async with served(kind, tmp_path, max_kept_bytes=20_000, owner_share=1) as those:
         here, there = those.hosts

@@ -7,7 +7,7 @@
 | `queue/ID` | how often it was begun, until its end; due whenever no process runs it |
 | `unfinished` | how many are in the queue |
 | `unfinished-OWNER` | how many of these are one owner's |
-| `kept-TTL-N` | bytes of calls and results of the tasks that were made in one window of time |
+| `kept-TTL-N` | bytes of calls, answers and results of tasks that were made in one window |
 | `kept-TTL-N-OWNER` | how many of these are one owner's |
 
 The process that has claimed the entry in the queue runs the task. All that it writes depends on the
@@ -19,10 +19,10 @@ may have half of the bytes; and nothing has to be counted when a task expires.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 from attrs import evolve, frozen
 
@@ -76,7 +76,7 @@ class Bounds:
     unfinished: float = inf
     """How many may be unfinished."""
     kept_bytes: float = inf
-    """Bytes of calls and results."""
+    """Bytes of calls, answers and results."""
     share: float = 1.0
     """The part of both that one owner may have."""
 
@@ -113,6 +113,9 @@ class Claim:
     def value(self) -> bytes:
         """Write what `of` reads."""
         return f"{self.runs} {self.size} {self.owner}".encode()
+
+
+_NO_CLAIM: Final = Claim("", ABSENT, 0)
 
 
 class KeptTasks:
@@ -266,17 +269,47 @@ class KeptTasks:
                     self._on_status(new.status)
                 return new
 
-    async def cancel(self, id: str, move: Move) -> None:
-        """Make a move that ends a task; if no process has begun it, it takes up no room any more.
+    async def answer(self, id: str, answers: Mapping[str, Any], now: float) -> None:
+        """Take answers to what a task has asked. They count as kept, until it has ended.
+
+        Raises:
+            NoTask: There is none.
+            NoRoom: They would take up more than they may.
+        """
+        claim, before = await self._claim_of(id) or _NO_CLAIM, 0
+
+        def move(record: Record) -> Record:
+            nonlocal before
+            before = record.answered
+            return record.answer(answers, now)
+
+        def also(record: Record, size: int) -> Sequence[Change]:
+            more = record.answered - before
+            return self._kept(record, claim, more) if more else ()
+
+        try:
+            await self.change(id, move, also)
+        except Conflict as conflict:
+            raise self._no_room(conflict, claim) from None
+
+    async def _claim_of(self, id: str) -> Claim | None:
+        """Return who has a task in the queue; `None` if it has ended, or its entry is damaged."""
+        entry = await self.store.get(self.key("queue", id))
+        with suppress(ValueError):
+            return None if entry is None else Claim.of(entry)
+        return None
+
+    async def cancel(self, id: str, now: float) -> None:
+        """End a task for its owner; if no process has begun it, it takes up no room any more.
 
         Raises:
             NoTask: There is none.
         """
-        entry = await self.store.get(self.key("queue", id))
-        claim = None
-        if entry is not None:
-            with suppress(ValueError):  # it is damaged, which is said when it is to begin
-                claim = Claim.of(entry)
+
+        def move(record: Record) -> Record:
+            return record.cancel(now)
+
+        claim = await self._claim_of(id)
         if claim is not None and not claim.runs:
             with suppress(Conflict):  # it was begun meanwhile
                 await self.end(claim, move, bounded=False)
@@ -285,8 +318,7 @@ class KeptTasks:
 
     async def claimed_again(self, claim: Claim) -> Claim | None:
         """Return a newer claim of a task, by whichever process, if none has begun it since."""
-        entry = await self.store.get(self.key("queue", claim.id))
-        newer = None if entry is None else Claim.of(entry)
+        newer = await self._claim_of(claim.id)
         return newer if newer is not None and newer.runs == claim.runs else None
 
     async def begin_again(self, claim: Claim, lease: float) -> Claim:
@@ -323,7 +355,8 @@ class KeptTasks:
         ]
 
         def also(record: Record, size: int) -> Sequence[Change]:
-            return *gone, *self._kept(record, claim, size - claim.size, bounded=bounded)
+            more = size - claim.size - record.answered
+            return *gone, *self._kept(record, claim, more, bounded=bounded)
 
         try:
             await self.change(claim.id, move, also)

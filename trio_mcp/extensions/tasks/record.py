@@ -76,6 +76,8 @@ class Record(Kept):
     waiting: list[str] = field(factory=list)
     """The names of those that the tool waits for."""
     answers: Wire = field(factory=dict)
+    answered: int = 0
+    """Bytes of all answers that were taken: they count as kept until its end."""
     outcome: Wire | None = None
     """The result, or the JSON-RPC error."""
 
@@ -114,7 +116,8 @@ class Record(Kept):
         if self.is_final or not taken:
             return self
         waiting = [name for name in self.waiting if name not in taken]
-        return self._wait(now, waiting, answers={**self.answers, **taken})
+        answered = self.answered + len(dumps(taken))
+        return self._wait(now, waiting, answers={**self.answers, **taken}, answered=answered)
 
     def restart(self, now: float) -> Record:
         """Begin again: no run waits yet for what the last one has asked."""

@@ -121,9 +121,9 @@ class Tasks(ServerExtension):
             owner's. Those that wait for answers do not count.
         max_queued: How many tasks may be unfinished, in all processes; further ones are refused.
         max_result_bytes: The largest result, as JSON. A larger one fails the task.
-        max_kept_bytes: Bytes of calls and results that are kept, of all tasks; half of them of
-            those that are made in a time of `ttl`. Beyond that, further tasks are refused, and
-            those whose results have no room fail.
+        max_kept_bytes: Bytes of calls, answers and results that are kept, of all tasks; half of
+            them of those that are made in a time of `ttl`. Beyond that, further tasks and answers
+            are refused, and tasks whose results have no room fail.
         owner_share: The part of `max_queued` and `max_kept_bytes` that one owner may have: a
             principal, or without tokens an address. Over stdio and within a process there is but
             one owner, who may have all.
@@ -283,10 +283,10 @@ class Tasks(ServerExtension):
         if len(await offload(dumps, answers)) > _MOST_ANSWERED:
             text = f"Invalid params: inputResponses has more than {_MOST_ANSWERED:,} bytes"
             raise McpError(INVALID_PARAMS, text)
-        return await _move(request, lambda record: record.answer(answers, time.time()))
+        return await _move(request, lambda kept, id: kept.answer(id, answers, time.time()))
 
     async def _cancel(self, request: ExtensionRequest) -> dict[str, Any]:
-        return await _move(request, lambda record: record.cancel(time.time()), ends=True)
+        return await _move(request, lambda kept, id: kept.cancel(id, time.time()))
 
     # -- subscriptions ----------------------------------------------------------------------
 
@@ -346,15 +346,17 @@ async def _find(request: ExtensionRequest, id: Any) -> tuple[Record, Entry]:
 
 
 async def _move(
-    request: ExtensionRequest, move: Callable[[Record], Record], *, ends: bool = False
+    request: ExtensionRequest, write: Callable[[KeptTasks, str], Awaitable[None]]
 ) -> dict[str, Any]:
     """Move a task of the caller's on, and acknowledge the request."""
     record, _ = await _find(request, request.params.get("taskId"))
     state: _Serving = request.state
     try:
-        await (state.kept.cancel if ends else state.kept.change)(record.id, move)
+        await write(state.kept, record.id)
     except NoTask:
         pass  # its time was over between the two; it needs nothing more
+    except NoRoom as error:
+        raise McpError(TOO_MANY, str(error)) from None
     except StoreError as error:
         raise _unavailable("The task cannot be changed now", error) from None
     return {}
