@@ -176,21 +176,20 @@ async def test_pydantic() -> None:
         raise AssertionError
 
     async def default(number: int = Field(1, ge=1)) -> str:
-        raise AssertionError
+        return str(number)
 
     async def after(number: Annotated[int, Field(ge=1)] = 1) -> str:
         return str(number)
 
     registry = Registry("ours")
-    with pytest.raises(SchemaError, match="a FieldInfo would be its default"):
-        registry.add_tool(default)
-    for function in (takes, bounded, minimum, after):
+    for function in (takes, bounded, minimum, default, after):
         registry.add_tool(function)
     async with connect(registry) as client:
-        assert (await client.call_tool("after")).text == "1"
+        for name in ("default", "after"):
+            assert (await client.call_tool(name)).text == "1"
         described = client.tools["bounded"].input_schema["properties"]["number"]
         assert described["description"] == "How many."
-        for name in ("bounded", "minimum", "after"):
+        for name in ("bounded", "minimum", "default", "after"):
             with pytest.raises(InvalidArguments, match="at least 1"):
                 await client.call_tool(name, {"number": 0})
     taken = await registry.call("takes", {"model": {"number": "2"}})

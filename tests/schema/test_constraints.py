@@ -62,6 +62,7 @@ class Order:
             },
         ),
         (Annotated[int, Field()], {"type": "integer"}),
+        (Annotated[int, Field(json_schema_extra={"x": 1})], {"type": "integer", "x": 1}),
         (
             Annotated[int | None, Field(le=5, description="d")],
             {

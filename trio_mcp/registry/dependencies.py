@@ -17,7 +17,7 @@ from trio_mcp.registry.functions import is_async
 from trio_mcp.schema import SchemaError, check_function, name_of
 from trio_mcp.schema.constraints import Supplied
 from trio_mcp.schema.errors import errors_at
-from trio_mcp.schema.signatures import Hints, innermost, signature_of, yields
+from trio_mcp.schema.signatures import Hints, innermost, signature_of, with_defaults, yields
 from trio_mcp.wire.safe_repr import safe_repr
 
 _DEEPEST: Final = 50
@@ -188,7 +188,7 @@ class _Plan:
                     "or with Annotated[…, Depends(…)]"
                 )
         filled = self._filled(name, signature.supplied)
-        run, behind = self._prepare(function), _behind(function)
+        run, behind = with_defaults(self._prepare(function), signature.made), _behind(function)
         if inspect.isasyncgenfunction(behind):
             run, fill = (asynccontextmanager(run) if yields(run) else run), entered
         elif inspect.isgeneratorfunction(behind):

@@ -9,6 +9,7 @@ from typing import Any
 from trio_mcp.registry.checks import check_timeout, icons_of, json_of, scopes_of
 from trio_mcp.registry.handlers import NO_EXTENSIONS
 from trio_mcp.schema import FunctionSchema
+from trio_mcp.schema.signatures import with_defaults
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.tags import with_tags
 
@@ -53,7 +54,7 @@ def handler_fields(
 
         injection = injection_of(described.name, described.supplied)
     return {
-        "function": function,
+        "function": with_defaults(function, described.made),
         "timeout": options.get("timeout"),
         "context_parameter": described.context_parameter,
         "injection": injection,

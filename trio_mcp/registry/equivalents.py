@@ -12,7 +12,6 @@ from typing import Final
 
 Names = Mapping[str, str]
 
-_ANNOTATED: Final = "Annotated[T, …] in place of a default value"
 _LISTS: Final = 'await registry.call("tools/list"), or connect(registry) and its client\'s lists'
 _LOOP: Final = "trio_mcp.aio.Registry, whose handlers run on asyncio"
 _OPTIONS: Final = {
@@ -251,7 +250,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
     "prompt option": {**_OPTIONS, "auth": 'scopes=["…"]'},
     "completion option": {},
     "default": {
-        "Field": _ANNOTATED,
+        "Field": "the same",
         "Depends": "Depends, from trio_mcp",
         "CurrentContext": "a parameter of type Context",
     },

@@ -71,6 +71,9 @@ def _taken_apart(metadata: Iterable[Any], depth: int) -> Iterator[Any]:
             yield from _taken_apart(item, depth + 1)
         else:
             yield item
+            extra = getattr(item, "json_schema_extra", None)
+            if isinstance(extra, Mapping):
+                yield extra
             held = getattr(item, "metadata", None)
             if isinstance(held, list | tuple):
                 yield from _taken_apart(held, depth + 1)

@@ -50,6 +50,7 @@ class FunctionSchema:
         unstructure: Results to JSON; `None` if they need nothing.
         lists_results: Whether results are lists of the classes that are results themselves.
         supplied: By parameter, what fills it and is no part of the schema either.
+        made: By parameter, what makes its default for each call.
     """
 
     name: str
@@ -62,6 +63,7 @@ class FunctionSchema:
     unstructure: Callable[[Any], Any] | None
     lists_results: bool = False
     supplied: Mapping[str, Supplied] = MappingProxyType({})
+    made: Mapping[str, Callable[[], Any]] = MappingProxyType({})
 
 
 def describe_function(
@@ -137,6 +139,7 @@ def describe_function(
         unstructure=unstructure,
         lists_results=lists_results,
         supplied=signature.supplied,
+        made=signature.made,
     )
 
 
@@ -215,5 +218,5 @@ def _refuse_field(tool: str, taken: Taken) -> None:
         kind = type(default).__name__
         raise SchemaError(
             f"function {tool!r}, parameter {taken.name!r}: a {kind} would be its default; write "
-            "Annotated[type, Field(...)] = default"
+            "Annotated[type, ...] = default"
         )

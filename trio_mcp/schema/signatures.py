@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from attrs import NOTHING, frozen
 
@@ -134,11 +134,15 @@ def where(parameter: str) -> str:
 
 @frozen(eq=False, repr=False)
 class Taken:
-    """One parameter that the function takes."""
+    """One parameter that the function takes.
+
+    `make` makes its default for each call, where that is a `Field(…)` of Pydantic's.
+    """
 
     name: str
     annotation: Any
     default: Any
+    make: Callable[[], Any] | None
     rest: bool
     is_context: bool
     supplied: Supplied | None
@@ -161,10 +165,12 @@ class Taken:
                 f"function {hints.tool!r}, parameter {parameter.name!r}: one dependency fills one "
                 f"parameter, and this {which}"
             )
+        annotation, default, make = _default_of(hints.tool, parameter, annotation)
         return cls(
             name=parameter.name,
             annotation=annotation,
-            default=NOTHING if parameter.default is parameter.empty else parameter.default,
+            default=default,
+            make=make,
             rest=rest,
             is_context=not supplied and hints.is_context(annotation),
             supplied=supplied[0] if supplied else None,
@@ -177,6 +183,58 @@ def _supplied(annotation: Any, default: Any) -> list[Supplied]:
         annotation = alias_value(annotation)
     marks = [*getattr(annotation, "__metadata__", ()), default]
     return [mark for mark in marks if isinstance(mark, Supplied)]
+
+
+def _default_of(
+    tool: str, parameter: inspect.Parameter, annotation: Any
+) -> tuple[Any, Any, Callable[[], Any] | None]:
+    """The annotation, the default, and what makes the default: Pydantic's `Field(…)` says both."""
+    default = NOTHING if parameter.default is parameter.empty else parameter.default
+    fields = [*filter(_is_field, (*getattr(annotation, "__metadata__", ()), default))]
+    if not fields:
+        return annotation, default, None
+    _check_fields(f"function {tool!r}, parameter {parameter.name!r}", parameter.name, fields)
+    if default is fields[-1]:
+        annotation, default = Annotated[annotation, default], NOTHING
+    field = next((field for field in reversed(fields) if not field.is_required()), None)
+    if default is not NOTHING or field is None:
+        return annotation, default, None
+    make = functools.partial(field.get_default, call_default_factory=True)
+    return annotation, (field.default if field.default_factory is None else make), make
+
+
+def _check_fields(place: str, name: str, fields: list[Any]) -> None:
+    for field in fields:
+        alias = field.alias if field.validation_alias is None else field.validation_alias
+        if alias not in (None, name):
+            raise SchemaError(
+                f"{place}: arguments have the names of the parameters, so the alias {alias!r} "
+                "would be lost; rename the parameter"
+            )
+        if getattr(field, "default_factory_takes_validated_data", False):
+            raise SchemaError(
+                f"{place}: its default_factory takes the other arguments, which it does not get "
+                "here; work the value out in the function"
+            )
+
+
+def _is_field(value: Any) -> bool:
+    return type(value).__name__ == "FieldInfo" and hasattr(value, "get_default")
+
+
+class _WithDefaults(functools.partial[Any]):
+    """A function whose keywords are not values, but make one for each call that has none."""
+
+    def __call__(self, /, *args: Any, **given: Any) -> Any:
+        made = {name: make() for name, make in self.keywords.items() if name not in given}
+        return self.func(*args, **given, **made)
+
+
+def with_defaults(
+    function: Callable[..., Any], made: Mapping[str, Callable[[], Any]]
+) -> Callable[..., Any]:
+    """Return a function that fills in what its caller leaves out: by parameter, what makes it."""
+    return _WithDefaults(function, **made) if made else function
 
 
 _REFUSED: dict[Any, str] = {
@@ -197,12 +255,14 @@ class Signature:
         given: The parameters that callers fill.
         context: The parameter for the context.
         supplied: By parameter, what fills it in their place.
+        made: By parameter, what makes its default for each call.
         returns: The return annotation.
     """
 
     given: list[Taken]
     context: str | None
     supplied: Mapping[str, Supplied]
+    made: Mapping[str, Callable[[], Any]]
     returns: Any
 
 
@@ -227,7 +287,8 @@ def signature_of(function: Callable[..., Any], hints: Hints) -> Signature:
     supplied = {one.name: one.supplied for one in taken if one.supplied is not None}
     given = [one for one in taken if not one.is_context and one.supplied is None]
     context = contexts[0] if contexts else None
-    return Signature(given, context, supplied, signature.return_annotation)
+    made = {one.name: one.make for one in given if one.make is not None}
+    return Signature(given, context, supplied, made, signature.return_annotation)
 
 
 def _check_bound(function: Any, name: str, signature: inspect.Signature) -> None:
