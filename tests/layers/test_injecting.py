@@ -488,6 +488,16 @@ def test_a_chain_has_a_bound() -> None:
     assert "more than 50 levels deep" in refusal(int, Depends(function))
 
 
+def test_marks_of_other_libraries_do_not_leave_a_parameter_to_callers() -> None:
+    for name in ("Depends", "_Depends", "Security", "Resolve"):
+        mark = type(name, (), {"__init__": lambda self, function: None})(number)
+        for said in (refusal(Annotated[str, mark]), refusal(str, mark)):
+            assert f"parameter 'given': this {name} is of another library, or has no func" in said
+            assert "write Depends(function), with the Depends of trio_mcp" in said
+    for said in (refusal(Annotated[str, Depends]), refusal(str, Depends)):
+        assert "this Depends is of another library, or has no function" in said
+
+
 def test_a_schema_by_hand_cannot_have_it() -> None:
     async def tool(given: Annotated[int, Depends(number)], **rest: Any) -> int:
         raise AssertionError

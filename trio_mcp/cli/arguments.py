@@ -105,8 +105,9 @@ async def ask_for_missing(
 def check_arguments(tool: RemoteTool, arguments: dict[str, Json]) -> None:
     problem = tool.problem_with(arguments)
     if problem is not None:
-        takes = field_of(tool.input_schema).signature() or "no arguments"
-        raise Failure(f"tool {tool.name!r}: {problem} It takes: {takes}")
+        takes = field_of(tool.input_schema).signature()
+        it_takes = f" It takes: {takes}" if takes else ""
+        raise Failure(f"tool {tool.name!r}: {problem}{it_takes}")
 
 
 def _json(text: str, what: str) -> Json:

@@ -153,18 +153,16 @@ class Taken:
 
     @classmethod
     def read(cls, parameter: inspect.Parameter, hints: Hints) -> Taken:
+        place = f"function {hints.tool!r}, parameter {parameter.name!r}"
         refusal = _REFUSED.get(parameter.kind)
         if refusal is not None:
-            raise SchemaError(f"function {hints.tool!r}, parameter {parameter.name!r}: {refusal}")
+            raise SchemaError(f"{place}: {refusal}")
         annotation = hints.resolve(parameter.name, parameter.annotation)
         rest = parameter.kind is parameter.VAR_KEYWORD
-        supplied = _supplied(annotation, parameter.default)
+        supplied = _supplied(annotation, parameter.default, place)
         if len(supplied) > 1 or (supplied and rest):
             which = "is **, which is many" if rest else f"has {len(supplied)} of them"
-            raise SchemaError(
-                f"function {hints.tool!r}, parameter {parameter.name!r}: one dependency fills one "
-                f"parameter, and this {which}"
-            )
+            raise SchemaError(f"{place}: one dependency fills one parameter, and this {which}")
         annotation, default, make = _default_of(hints.tool, parameter, annotation)
         return cls(
             name=parameter.name,
@@ -177,12 +175,27 @@ class Taken:
         )
 
 
-def _supplied(annotation: Any, default: Any) -> list[Supplied]:
-    """The marks for a parameter that is supplied."""
+def _supplied(annotation: Any, default: Any, place: str) -> list[Supplied]:
+    """The marks for a parameter that is supplied.
+
+    Marks of other libraries, and `Depends` without a function, are refused: callers would fill
+    what its author keeps from them.
+    """
     while is_type_alias(annotation):
         annotation = alias_value(annotation)
     marks = [*getattr(annotation, "__metadata__", ()), default]
+    for mark in marks:
+        kind = name_of(mark) if inspect.isroutine(mark) else type(mark).__name__
+        if kind.lstrip("_") in _DEPENDENCIES_ELSEWHERE:
+            raise SchemaError(
+                f"{place}: this {kind} is of another library, or has no function, so callers would "
+                "fill the parameter; write Depends(function), with the Depends of trio_mcp"
+            )
     return [mark for mark in marks if isinstance(mark, Supplied)]
+
+
+# In FastAPI, FastMCP and the official SDK; `Depends` is also the function of trio_mcp itself.
+_DEPENDENCIES_ELSEWHERE = frozenset({"Depends", "Security", "Resolve"})
 
 
 def _default_of(
