@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from difflib import get_close_matches
 from functools import partial
-from itertools import islice
 from typing import Any, Final
 
 import trio
@@ -28,6 +26,7 @@ from trio_mcp.registry.tools import Tool, make_tool, published
 from trio_mcp.schema import ArgumentError, SchemaError
 from trio_mcp.threads import offload
 from trio_mcp.version import __version__
+from trio_mcp.wire.closest import close_names
 from trio_mcp.wire.jsonrpc import Json
 
 _LONGEST_QUERY: Final = 1000
@@ -35,8 +34,6 @@ _MOST_RESULTS: Final = 20
 _LONGEST_NAME: Final = 1000
 _AT_ONCE: Final = 50
 """So many things that a caller does not see are passed over without letting others run."""
-_COMPARED: Final = 1000
-"""Names that are compared with one that is not there."""
 
 Reach = Callable[[Target], Target | None]
 
@@ -339,8 +336,7 @@ class _Reaching:
                 return found
         if not self.catalogue.tools.keys().isdisjoint(names) and table == "tools":
             raise ArgumentError(f"{named!r} is not called by way of {tool.name}, but by itself.")
-        known = islice(self.provider.table(table), _COMPARED)
-        close = map(reached, get_close_matches(named[:200], known, n=3))
+        close = map(reached, close_names(named, self.provider.table(table), 3))
         meant = next((target.entry.name for target in close if target is not None), None)
         hint = "search_tools finds what there is." if meant is None else f"Did you mean {meant!r}?"
         raise ArgumentError(f"There is no {noun} {named[:200]!r}. {hint}")
