@@ -164,6 +164,21 @@ async def test_a_handle_that_may_be_left_out_is_made() -> None:
         assert await registry.call("step", {"handle": handle}) == [handle, 2]
 
 
+async def test_nobody_chooses_the_handle_of_a_new_state() -> None:
+    """An argument may have that name, and mean something else."""
+    registry = Registry("test")
+
+    @registry.tool(state="new handle")
+    async def follow(handle: str, context: Context) -> list[Any]:
+        context.state["who"] = handle
+        return [context.state.handle, context.state["who"]]
+
+    async with registry.running():
+        for name in ("@ada", "A" * 22):
+            handle, who = await registry.call("follow", {"handle": name})
+            assert who == name != handle
+
+
 async def test_a_part_keeps_state_of_its_own() -> None:
     outer, part = make(), make(name="part")
     outer.mount(part, prefix="part")

@@ -102,20 +102,18 @@ class StateKeeper:
         Args:
             label: What keeps the state, for the caller.
             scope: What it belongs to.
-            arguments: Of the call; one of them may be the handle.
+            arguments: Of the call; with `"handle"`, one of them may be the handle.
 
         Raises:
             ToolError: The request does not say whose state it is, or there is none with its handle.
             McpError: The store cannot be used (`-32603`).
         """
-        handle: Any = None
-        begins = scope == "new handle"
-        if scope in ("handle", "new handle"):
-            handle = arguments.get("handle")
-            if handle is None:
-                handle, begins = secrets.token_urlsafe(16), True
-            elif not (isinstance(handle, str) and _HANDLE.fullmatch(handle)):
-                raise ToolError(_GONE)
+        handle: Any = arguments.get("handle") if scope == "handle" else None
+        begins = handle is None and scope in ("handle", "new handle")
+        if begins:
+            handle = secrets.token_urlsafe(16)
+        elif scope == "handle" and not (isinstance(handle, str) and _HANDLE.fullmatch(handle)):
+            raise ToolError(_GONE)
         found = OpenState(self, self._id(label, scope, handle), begins)
         found.state.handle = handle
         if not begins:
