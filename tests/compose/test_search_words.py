@@ -81,6 +81,10 @@ def test_much_in_one_text_or_one_query_counts_only_so_far() -> None:
     assert len(many.find(query)) == 32
 
 
+def test_the_first_characters_of_a_long_word_count() -> None:
+    assert words_of("x" * 10_000) == words_of("x" * 60)
+
+
 NESTED: dict[str, Any] = {
     "type": "object",
     "properties": {"id": {"type": "integer"}, "tags": {"type": "array", "items": {}}},

@@ -25,6 +25,8 @@ _WORD: Final = re.compile(rf"[{_SYLLABIC}]|[^\W_{_SYLLABIC}]+")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SUFFIXES: Final = (("ies", "i"), ("ing", ""), ("ed", ""), ("es", ""), ("s", ""), ("e", ""))
 _SHORTEST_STEM: Final = 3
+_LONGEST_WORD: Final = 60
+"""Characters of a word that count: stems are kept, and a word may be all of a text."""
 
 
 def words_of(text: str) -> list[str]:
@@ -34,7 +36,7 @@ def words_of(text: str) -> list[str]:
         >>> words_of("listOpen_issues, closed repositories")
         ['list', 'open', 'issu', 'clos', 'repositori']
     """
-    return [_stem(word) for word in _WORD.findall(_HUMP.sub(" ", text).lower())]
+    return [_stem(word[:_LONGEST_WORD]) for word in _WORD.findall(_HUMP.sub(" ", text).lower())]
 
 
 @lru_cache(maxsize=10_000)
