@@ -134,6 +134,7 @@ OPEN = {
     "trio_mcp.auth.proxy.upstream.Endpoints.authorization",  # a URL that anybody may know
     "trio_mcp.auth.proxy.upstream.Endpoints.token",
     "trio_mcp.compose.openapi.service.Service._given",  # a client, or what makes one
+    "trio_mcp.schema.signatures.Signature.given",  # parameters
     "trio_mcp.store.quota.Quota._store",
     "trio_mcp.store.used.UsedOnce._store",
     "trio_mcp.transports.http.explorer.ExplorerPage.headers",  # the same for all

@@ -849,7 +849,7 @@ async def test_a_resource_meets_its_caller(revision: str) -> None:
         assert client.told[1]["params"]["data"] == {"id": 7}
         assert text_of(await read(client, "y:one")) == "y"
     assert [each.tool for each in met] == ["x://7", "y:one"]
-    assert [each.state for each in met] == ["opened", "opened"]
+    assert [each.lifespan for each in met] == ["opened", "opened"]
     assert [each.revision for each in met] == [revision, revision]
     assert met[0].request_id == answer["id"]
     assert met[0].meta is not None

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
-from attrs import frozen
+from attrs import field, frozen
 
 from trio_mcp.store.changes import READ_BYTES, Change, Claimed, Conflict, Entry, LogPage, Page
 from trio_mcp.store.protocol import Store
@@ -25,7 +25,7 @@ OPERATIONS: Final = ("commit", "get", "scan", "claim", "read")
 class MeteredStore:
     """Passes all operations on (a `Store`), and has those measured that end. `watch` goes on."""
 
-    store: Store
+    store: Store = field(repr=False)
     _measure: Measure
 
     async def _measured(self, operation: str, work: Awaitable[T]) -> T:

@@ -54,7 +54,7 @@ class Health:
     _guard: Guard
     _is_stopping: Callable[[], bool]
     _workers: Callable[[], Worker | None]
-    store: Store | None = field(default=None, init=False)
+    store: Store | None = field(default=None, init=False, repr=False)
     """What is shared with other instances; `None` for nothing."""
     since: float = field(factory=time.monotonic, init=False)
     _store_answers: bool = field(default=True, init=False)
