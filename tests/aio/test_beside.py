@@ -81,28 +81,33 @@ async def test_several_registries_share_a_loop_until_the_last_one_is_closed() ->
 
 @pytest.mark.requirement("S5")
 async def test_a_call_that_is_cancelled_or_too_late_ends_in_the_loop() -> None:
-    registry, ended = Registry("waiting"), []
+    registry, ended, running = Registry("waiting"), [], set()
+    token, begun = trio.lowlevel.current_trio_token(), trio.Event()
 
     @registry.tool(timeout=0.05)
     async def wait() -> None:
+        running.add("wait")  # unless its time is over before its turn
         try:
             await asyncio.sleep(3600)
         finally:
-            ended.append("wait")
+            running.remove("wait")
 
     @registry.tool
     async def swallow() -> str:
+        token.run_sync_soon(begun.set)
         try:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
             ended.append("swallow")
         return "on"
 
-    async with connect(registry) as client:
+    async with connect(registry) as client, trio.open_nursery() as nursery:
         assert "0.05 s" in str((await client.call_tool("wait")).error)
-        with trio.move_on_after(0.05):
-            await client.call_tool("swallow")
-    assert ended == ["wait", "swallow"]
+        nursery.start_soon(client.call_tool, "swallow")
+        await begun.wait()
+        nursery.cancel_scope.cancel()
+    assert not running
+    assert ended == ["swallow"]
     assert loops() == []
 
 
