@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -35,6 +36,7 @@ from trio_mcp.middleware import McpCall
 from trio_mcp.registry import catalogue_of
 from trio_mcp.registry.kept_state import StateKeeper
 from trio_mcp.schema import SchemaError
+from trio_mcp.store import exact
 from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.opening import open_store
 from trio_mcp.store.protocol import Store
@@ -406,6 +408,28 @@ async def test_a_state_of_a_megabyte_is_refused() -> None:
         assert words.startswith("There is no room for this: what is kept would take 1,000,01")
         assert "of 16,384" in words
         assert await value(client, "remember", note="a") == ["a"]
+
+
+async def test_a_state_of_many_keys_is_read_and_written_in_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Here, others would wait for a third of a second."""
+    threads: set[int] = set()
+
+    def note_thread(work: Any, value: Any) -> Any:
+        threads.add(threading.get_ident())
+        return work(value)
+
+    for name in ("loads", "dumps"):
+        work = getattr(exact, name)
+        monkeypatch.setattr(f"trio_mcp.registry.kept_state.{name}", partial(note_thread, work))
+    one = keeper(MemoryStore(), max_state_bytes=10_000_000)
+    many = {f"key{number}": number for number in range(20_000)}
+    await note(one, **many)
+    await note(one, key5=6)
+    assert await noted(one) == {**many, "key5": 6}
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_the_largest_state_can_be_set() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -214,8 +214,27 @@ def _lines_of(state: Mapping[str, Any]) -> dict[str, bytes]:
     return lines
 
 
-def _lines_in(kept: bytes) -> dict[str, bytes]:
-    return {loads(line)[0]: line for line in kept.split(b"\n")[1:]}
+def _read(kept: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Read what is in a state, and the line of each key."""
+    lines = kept.split(b"\n")[1:]
+    values = dict(map(loads, lines))
+    return values, dict(zip(values, lines, strict=True))
+
+
+def _changes(lines: dict[str, bytes], known: dict[str, bytes]) -> tuple[dict[str, bytes], Set[str]]:
+    """Return the lines that are other ones than before, and the keys that are there no more."""
+    changed = {name: line for name, line in lines.items() if known.get(name) != line}
+    return changed, known.keys() - lines.keys()
+
+
+def _joined(
+    known: dict[str, bytes], changed: dict[str, bytes], removed: Set[str], owner: str
+) -> tuple[dict[str, bytes], bytes]:
+    """Apply changes to the lines of a state, and write it as a whole."""
+    kept = {**known, **changed}
+    for name in removed:
+        kept.pop(name, None)
+    return kept, b"\n".join([owner.encode(), *kept.values()])
 
 
 @define(eq=False, repr=False)
@@ -244,19 +263,19 @@ class OpenState:
             McpError: The store cannot be used (`-32603`).
         """
         try:
-            await self._look()
+            self.state.update(await self._look())
         except StoreError as error:
             raise _unavailable(error) from None
-        self.state.update(loads(line) for line in self._known.values())
 
-    async def _look(self) -> None:
+    async def _look(self) -> dict[str, Any]:
         entry: Entry | None = await self._keeper.store.get(_key(self._id))
         if entry is None:
             self.version, self._ttl, self._known = ABSENT, 0.0, {}
-            return
+            return {}
         self.version, self._ttl = entry.version, entry.ttl
         self._owner = _owner_in(entry.value)
-        self._known = await offload(_lines_in, entry.value)
+        values, self._known = await offload(_read, entry.value)
+        return values
 
     async def save(self) -> None:
         """Keep what has changed since it was last read or saved.
@@ -278,27 +297,27 @@ class OpenState:
             raise _unavailable(error) from None
 
     async def _save(self, lines: dict[str, bytes]) -> None:
-        changed = {name: line for name, line in lines.items() if self._known.get(name) != line}
-        removed = self._known.keys() - lines.keys()
+        changed, removed = await offload(_changes, lines, self._known)
+        is_shared = False
         while changed or removed or self._is_new:
-            kept = {**self._known, **changed}
-            kept = {name: line for name, line in kept.items() if name not in removed}
+            kept, value = await offload(_joined, self._known, changed, removed, self._owner)
             try:
-                await self._write(kept)
+                await self._write(kept, value)
             except Conflict:  # another call has changed it meanwhile
+                is_shared = True
                 await self._look()
                 if self.state.handle is not None and not self.version:
                     raise ToolError(_GONE) from None
             else:
-                self._take(lines)
+                if is_shared:
+                    self._take(lines)
                 return
         if self.version and self._ttl < self._keeper.limits.state_idle:
             await self._renew()
 
-    async def _write(self, lines: dict[str, bytes]) -> None:
+    async def _write(self, lines: dict[str, bytes], value: bytes) -> None:
         """Write it as a whole, or raise `Conflict`."""
         keeper, id = self._keeper, self._id
-        value = b"\n".join([self._owner.encode(), *lines.values()])
         limit = keeper.limits.max_state_bytes
         if len(value) > limit:
             raise ToolError(
