@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 import trio_mcp
 from tests.aio.support import in_asyncio, until
 from tests.aio.test_http import under_uvicorn
-from trio_mcp import Context
+from trio_mcp import Context, SchemaError
 from trio_mcp.aio import connect, from_fastapi, http_app
 
 TENANT = ContextVar("the tenant", default="none")
@@ -233,6 +233,10 @@ async def test_the_document_is_that_of_the_moment_and_is_not_kept() -> None:
     assert shop.app.openapi_schema is None
     with pytest.raises(TypeError, match="for an app with an OpenAPI document, not <starlette"):
         from_fastapi(Starlette())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="for an app with an OpenAPI document, not <class"):
+        from_fastapi(DescribedStarlette)  # type: ignore[arg-type]
+    with pytest.raises(SchemaError, match="no endpoints yet: call from_fastapi after adding them"):
+        from_fastapi(DescribedStarlette())
     with pytest.raises(ValueError, match="nothing"):
         from_fastapi(shop.app, only="nothing")
 

@@ -21,6 +21,7 @@ from trio_mcp.aio.registry import Registry
 from trio_mcp.compose.openapi.build import openapi
 from trio_mcp.compose.openapi.service import make_client
 from trio_mcp.loggers import logger_of
+from trio_mcp.schema import SchemaError
 
 if TYPE_CHECKING:
     from trio_mcp.compose.openapi.operations import Operation, Rule
@@ -65,7 +66,7 @@ def from_fastapi(
 ) -> Registry:
     """Make a registry of a FastAPI application: each of its endpoints is a tool.
 
-    Call it when all routes are there. A tool calls its endpoint in this process, in the event loop
+    Call it after all routes are added. A tool calls its endpoint in this process, in the event loop
     in which the registry is served: in the same as the app, if the app mounts it. The request goes
     through the app's middleware, dependencies and validation like any other. It is a new one:
     nothing that the caller of the tool sent is in it but the arguments, unless `authenticate` adds
@@ -145,14 +146,19 @@ def from_fastapi(
 
 def _document(app: DescribedApp) -> dict[str, Any]:
     """Return the document as it is now: FastAPI keeps the first one, and routes may be added."""
-    if not callable(getattr(app, "openapi", None)):
+    if isinstance(app, type) or not callable(getattr(app, "openapi", None)):
         raise TypeError(f"from_fastapi is for an app with an OpenAPI document, not {app!r:.100}")
     kept = getattr(app, "openapi_schema", None)
     try:
-        return app.openapi()
+        document = app.openapi()
     finally:
         if hasattr(app, "openapi_schema"):
             app.openapi_schema = kept
+    if not document.get("paths"):
+        raise SchemaError(
+            "the application has no endpoints yet: call from_fastapi after adding them"
+        )
+    return document
 
 
 @define(eq=False)
