@@ -104,7 +104,7 @@ HERE = [text for names in EQUIVALENTS.values() for text in names.values()]
     ("pattern", "owner"),
     [
         (r"context\.(\w+)", Context),
-        (r"registry\.(\w+)", Registry),
+        (r"registry\.(\w+)", Registry("shop")),
         (r"^(?:serve_http\(…, auth=)?(\w+)\(?.*, from trio_mcp\.auth", trio_mcp.auth),
         (r"^(\w+), from trio_mcp$", trio_mcp),
         (r"^([A-Z]\w+)$", trio_mcp),

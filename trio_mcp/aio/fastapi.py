@@ -21,7 +21,7 @@ from trio_mcp.aio.registry import Registry
 from trio_mcp.compose.openapi.build import openapi
 from trio_mcp.compose.openapi.service import make_client
 from trio_mcp.loggers import logger_of
-from trio_mcp.schema import SchemaError
+from trio_mcp.wire.errors import SchemaError
 
 if TYPE_CHECKING:
     from trio_mcp.compose.openapi.operations import Operation, Rule

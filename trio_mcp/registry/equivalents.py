@@ -12,7 +12,7 @@ from typing import Final
 
 Names = Mapping[str, str]
 
-_LISTS: Final = 'await registry.call("tools/list"), or connect(registry) and its client\'s lists'
+_LISTS: Final = "registry.tools, or connect(registry) and the lists of its client"
 _LOOP: Final = "trio_mcp.aio.Registry, whose handlers run on asyncio"
 _OPTIONS: Final = {
     name: f"{name}="
@@ -104,11 +104,11 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "Elicit": "await context.elicit(…), in the tool",
         "Sample": "await context.sample(…), in the tool",
         "ListRoots": "await context.roots(), in the tool",
-        "OpenAPIProvider": "openapi(…), from trio_mcp.compose",
+        "OpenAPIProvider": "openapi(…), from trio_mcp.compose.openapi",
         "ProxyClient": "Remote",
         "EventStore": "EventStore, from trio_mcp",
         "TransportSecuritySettings": "HttpPolicy(allowed_hosts=…, allowed_origins=…)",
-        "OAuthProvider": "serve_http(…, auth=oidc(…)), before an authorization server",
+        "OAuthProvider": "serve_http(…, auth=oidc(…)): people log in at a provider",
         "ServerSession": "context.ask, context.notify",
     },
     "server": {
@@ -130,7 +130,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "mount": "registry.mount(other, prefix)",
         "import_server": "registry.mount(other, prefix)",
         "as_proxy": "Remote(…), mounted; or trio-mcp proxy",
-        "from_openapi": "openapi(…), from trio_mcp.compose",
+        "from_openapi": "openapi(…), from trio_mcp.compose.openapi",
         "from_fastapi": "from_fastapi(app), from trio_mcp.aio",
         "run": "trio.run(serve, registry), or trio-mcp serve",
         "run_async": "await serve(registry)",
@@ -219,7 +219,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "log_level": "logging.basicConfig(level=…)",
         "debug": "logging.basicConfig(level=logging.DEBUG)",
         "dependencies": "the project's pyproject.toml",
-        "session_state_store": "serve(…, store=…), for all that is kept",
+        "session_state_store": "serve_http(…, store=…), for all that is kept",
         "on_duplicate": "nothing: two of one name are a SchemaError",
         "warn_on_duplicate_tools": "nothing: two of one name are a SchemaError",
         "warn_on_duplicate_resources": "nothing: two of one name are a SchemaError",
