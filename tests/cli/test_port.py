@@ -26,12 +26,14 @@ mcp = FastMCP("shop", mask_error_details=True)
 async def order(ctx: Context | None, copies: int = Field(1, ge=1)) -> list[types.TextContent]:
     await ctx.report_progress(1, 2)
     mcp.explode()
+    if copies > 9:
+        raise ValueError("There are not so many.")
     return []
 
 
 @mcp.custom_route("/health", methods=["GET"])
 async def health(request):
-    ...
+    raise ValueError("This is no tool.")
 
 mcp.run("http")
 """
@@ -60,6 +62,7 @@ def test_everything_that_a_file_uses_is_said(cli: CommandLine, server: Path) -> 
         ("the context's report_progress", "same or renamed"),
         ("the server's tool", "same or renamed"),
         ("the server's explode", "unknown"),
+        ("raise ValueError(…) in a tool", "same or renamed"),
         ("the server's custom_route", "otherwise"),
         ("the server's run", "same or renamed"),
     }
@@ -71,7 +74,7 @@ def test_everything_that_a_file_uses_is_said(cli: CommandLine, server: Path) -> 
 def test_a_person_sees_where_it_is_and_how_much_there_is(cli: CommandLine, server: Path) -> None:
     done = cli("port", str(server.parent))
     assert "shop.py:15  the server's explode" in done.out
-    assert done.err.startswith("14 things used; 11 same or renamed; 2 otherwise; 1 unknown.")
+    assert done.err.startswith("15 things used; 12 same or renamed; 2 otherwise; 1 unknown.")
 
 
 def test_files_are_not_run(cli: CommandLine, tmp_path: Path) -> None:

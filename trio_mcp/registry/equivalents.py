@@ -1,8 +1,8 @@
 """What FastMCP 4 and the official SDK 2 have, and what it is here.
 
 By kind: names that are imported, attributes of a server, a context or a client, options of a server
-and of decorators, default values of parameters, and libraries. Imported where something is missing,
-and by `trio-mcp port`.
+and of decorators, default values of parameters, what tools raise, and libraries. Imported where
+something is missing, and by `trio-mcp port`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "AudioContent": "AudioContent",
         "EmbeddedResource": "EmbeddedResource",
         "ResourceLink": "ResourceLink",
-        "ToolAnnotations": "ToolAnnotations",
+        "ToolAnnotations": 'ToolAnnotations(read_only_hint=…), or {"readOnlyHint": …}',
         "Annotations": "Annotations",
         "ToolResult": "CallToolResult",
         "CallToolResult": "CallToolResult",
@@ -56,12 +56,19 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "CurrentContext": "a parameter of type Context",
         "get_context": "a parameter of type Context",
         "get_http_headers": "context.http.headers",
+        "get_http_request": "context.http",
         "CurrentHeaders": "context.http.headers",
         "get_access_token": "context.authorization",
         "CurrentAccessToken": "context.authorization",
         "AccessToken": "Authorization, from trio_mcp.auth",
         "Middleware": "an async function with call_next",
         "MiddlewareContext": "the McpRequest that such a function gets",
+        "CallToolRequestParams": "the McpRequest that a middleware gets",
+        "ClientCapabilities": "context.capabilities",
+        "Implementation": "Implementation",
+        "StreamableHttpTransport": 'connect("https://…/mcp", http=HttpOptions(…))',
+        "ProxyProvider": "Remote(…), mounted",
+        "GoogleTokenVerifier": "serve_http(…, auth=google(…)), from trio_mcp.auth",
         "TokenVerifier": "HttpPolicy(verify=…)",
         "StaticTokenVerifier": "HttpPolicy(tokens=…)",
         "JWTVerifier": "ResourceServer(resource=…, issuers=[…]), from trio_mcp.auth",
@@ -127,6 +134,8 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "add_extension": "registry.add_extension",
         "add_provider": "registry.mount",
         "add_transform": "registry.mount(…, tools={…: Transform(…)})",
+        "add_tool_transformation": "registry.mount(…, tools={…: Transform(…)})",
+        "_tool_manager": _LISTS,
         "mount": "registry.mount(other, prefix)",
         "import_server": "registry.mount(other, prefix)",
         "as_proxy": "Remote(…), mounted; or trio-mcp proxy",
@@ -254,6 +263,10 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "Depends": "Depends, from trio_mcp",
         "CurrentContext": "a parameter of type Context",
     },
+    "raised": dict.fromkeys(
+        ("Exception", "ValueError", "RuntimeError", "TypeError", "KeyError", "PermissionError"),
+        "ToolError, from trio_mcp, if the model is to read the text; others stay in the log",
+    ),
     "library": {
         "asyncio": _LOOP,
         "aiohttp": f"httpx, or {_LOOP}",

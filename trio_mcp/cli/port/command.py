@@ -118,5 +118,6 @@ _FORMS: Final = {
     "prompt option": "{}= of a prompt",
     "completion option": "{}= of a completion",
     "default": "{}(…) as a default value",
+    "raised": "raise {}(…) in a tool",
     "library": "{}",
 }

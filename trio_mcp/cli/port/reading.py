@@ -8,6 +8,8 @@ from typing import Final
 
 from attrs import define, field, frozen
 
+from trio_mcp.registry.equivalents import EQUIVALENTS
+
 _PACKAGES: Final = frozenset({"fastmcp", "mcp", "mcp_types"})
 _MODULES: Final = frozenset({"fastmcp", "mcp", "types"})
 """Modules of theirs whose names are used with a dot."""
@@ -121,6 +123,7 @@ class _Reader:
                 yield from self._keywords(node)
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield from _defaults(node)
+                yield from _raised(node)
 
     def _keywords(self, call: ast.Call) -> Iterator[Use]:
         kind, function = None, call.func
@@ -157,3 +160,14 @@ def _defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Use]
         for default in defaults:
             if isinstance(default, ast.Call) and isinstance(default.func, ast.Name):
                 yield Use(default.lineno, "default", default.func.id)
+
+
+def _raised(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Use]:
+    """Yield what a tool raises of Python's own exceptions."""
+    marks = [getattr(mark, "func", mark) for mark in function.decorator_list]
+    if not any(isinstance(mark, ast.Attribute) and mark.attr == "tool" for mark in marks):
+        return
+    for node in ast.walk(function):
+        raised = getattr(node.exc, "func", node.exc) if isinstance(node, ast.Raise) else None
+        if isinstance(raised, ast.Name) and raised.id in EQUIVALENTS["raised"]:
+            yield Use(raised.lineno, "raised", raised.id)
