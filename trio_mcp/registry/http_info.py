@@ -17,6 +17,8 @@ _CREDENTIAL: Final = re.compile(
 )
 """Names of headers that let their sender in, or are likely to."""
 
+_LONGEST_NAME: Final = 100
+
 
 class Headers(Mapping[str, str]):
     """The headers of a request, by their names in any case, without credentials."""
@@ -25,7 +27,7 @@ class Headers(Mapping[str, str]):
         self._values: Final = {
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in raw.items()
-            if not _is_credential(name)
+            if len(name) <= _LONGEST_NAME and not _is_credential(name)
         }
 
     def __getitem__(self, name: str) -> str:
@@ -61,5 +63,6 @@ class HttpInfo:
     """Its headers, by their names in any case; of a repeated one, all values with commas between.
 
     Credentials are left out: `Authorization`, `Cookie`, `Proxy-Authorization`, `DPoP`,
-    `Mcp-Session-Id`, and all whose names speak of a token, a key, a secret or a password. Any
-    client can send any header, unless a proxy before the server sets it."""
+    `Mcp-Session-Id`, and all whose names speak of a token, a key, a secret or a password,
+    or have more than 100 characters. Any client can send any header, unless a proxy before the
+    server sets it."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -116,6 +118,28 @@ async def test_everything_else_is_there(name: str) -> None:
     async with hosting(registry()) as host:
         client = ModernClient(host, {name: "localhost"})
         assert await asked(client, name, name.title()) == ["localhost"] * 2
+
+
+async def test_no_long_header_is_kept_beyond_its_request() -> None:
+    """Whoever can reach the server can send another one each time."""
+    async with hosting(registry()) as host:
+
+        async def call(number: int) -> None:
+            long = f"{number}{'x' * 15_000}"
+            kinds = f"application/json, text/event-stream, {long}"
+            headers = {"x-forwarded-for": long, "accept": kinds, f"x-{long}": "1", "x-tenant": "a"}
+            assert await asked(ModernClient(host, headers), "x-tenant", f"x-{long}") == ["a", None]
+
+        await call(0)
+        tracemalloc.start()
+        try:
+            for number in range(1, 101):
+                await call(number)
+            gc.collect()
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert kept < 1_000_000
 
 
 async def test_middleware_sees_them_too() -> None:

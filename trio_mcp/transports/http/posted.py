@@ -35,6 +35,9 @@ from trio_mcp.wire.revisions import META_VERSION
 
 logger = logger_of("trio_mcp.http")
 
+_SHORT: Final = 200
+"""Characters of a header that may be kept: anyone may send others, again and again."""
+
 
 async def read_message(http: HttpRequest, limits: Limits) -> tuple[Message, bytes]:
     """Read the message of a POST.
@@ -84,7 +87,9 @@ def accepts(http: HttpRequest, *kinds: bytes) -> bool:
 
     Without the header it understands anything (RFC 9110, section 12.5.1).
     """
-    return _accepted(http.headers.get(b"accept", b"*/*")).issuperset(kinds)
+    accept = http.headers.get(b"accept", b"*/*")
+    find = _accepted if len(accept) <= _SHORT else _accepted.__wrapped__
+    return find(accept).issuperset(kinds)
 
 
 @lru_cache(maxsize=256)  # clients always say the same
@@ -100,8 +105,6 @@ METHOD: Final = b"mcp-method"
 NAME: Final = b"mcp-name"
 
 _WHOLE: Final = re.compile(r"(-?[0-9]{1,400})(?:\.0+)?")
-
-_SHORT: Final = 200
 
 
 def check_headers(http: HttpRequest, request: Request, catalogue: Catalogue) -> None:

@@ -16,6 +16,9 @@ from trio_mcp.wire.shares import network_of, parsed
 UNIX: Final = "unix"
 """Stands for a peer on a Unix socket, which has no address."""
 
+_LONGEST_KEPT: Final = 200
+"""Characters of a header that may be kept: anyone may send others, again and again."""
+
 
 class Proxies:
     """The proxies that are trusted.
@@ -31,8 +34,7 @@ class Proxies:
         entries = list(trusted)
         self._unix = UNIX in entries
         self._networks = [_network(entry) for entry in entries if entry != UNIX]
-        self.network_of = lru_cache(maxsize=1024)(self._network_of)
-        """Says whom a request is counted for, as `client_of` says who asks."""
+        self._kept = lru_cache(maxsize=1024)(self._network_of)
 
     def client_of(self, peer: str | None, forwarded: str | None) -> str:
         """Say who asks: the last address in the chain that is no trusted proxy's."""
@@ -45,6 +47,11 @@ class Proxies:
                 break  # a trusted proxy, but who was before it remains unknown
             client = str(address)
         return client
+
+    def network_of(self, peer: str | None, forwarded: str | None) -> str:
+        """Say whom a request is counted for, as `client_of` says who asks."""
+        is_short = forwarded is None or len(forwarded) <= _LONGEST_KEPT
+        return self._kept(peer, forwarded) if is_short else self._network_of(peer, forwarded)
 
     def _network_of(self, peer: str | None, forwarded: str | None) -> str:
         """Who asks, or the IPv6 network of who asks: who has one address has all 2**64 of it."""
