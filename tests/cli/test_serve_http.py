@@ -72,6 +72,8 @@ async def test_a_unix_socket(tmp_path: Path) -> None:
         server.signal(signal.SIGTERM)
         assert await server.exit() == 0
     assert not place.exists()
+    gone = await run([*COMMAND, *words])
+    assert f"cannot reach http://localhost:80 at the Unix socket {place}: " in gone.stderr.decode()
 
 
 @pytest.mark.long

@@ -241,7 +241,9 @@ class Endpoint:
             why = self.redacted(str(error))
             raise CannotReach(f"cannot reach {self.where}: the proxy refuses: {why}") from None
         except (http.ConnectError, http.ConnectTimeout) as error:
-            raise CannotReach(f"cannot reach {self.where}: {_reason(error)}") from None
+            socket = self._options.unix_socket
+            place = self.where if socket is None else f"{self.where} at the Unix socket {socket}"
+            raise CannotReach(f"cannot reach {place}: {_reason(error)}") from None
         except http.TransportError as error:
             raise ConnectionLost(_lost(self.where, error)) from None
         finally:
