@@ -194,8 +194,9 @@ async def test_two_apps_cannot_have_the_same_registry() -> None:
 
 
 def test_what_is_no_registry_is_refused() -> None:
-    with pytest.raises(TypeError, match="CollectorRegistry"):
-        http_app(Registry("shop"), prometheus=True)  # type: ignore[arg-type]
+    for what in True, Counter("lamps", "Lamps.", registry=None):
+        with pytest.raises(TypeError, match="must be a CollectorRegistry"):
+            http_app(Registry("shop"), prometheus=what)  # type: ignore[arg-type]
 
 
 async def test_a_collector_that_fails_costs_only_its_own(

@@ -508,7 +508,7 @@ def http_app(
         from trio_mcp.store.opening import check_store
 
         check_store(store)
-    if prometheus is not None and not hasattr(prometheus, "collect"):
+    if prometheus is not None and not hasattr(prometheus, "register"):
         what = type(prometheus).__name__
         raise TypeError(f"prometheus must be a CollectorRegistry, such as REGISTRY, not {what}")
     if fallback is not None and not callable(fallback):
