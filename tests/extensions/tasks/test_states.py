@@ -43,9 +43,9 @@ class Tasks(RuleBasedStateMachine):
         self.now += 1.0
         return self.now
 
-    @rule(text=TEXTS)
-    def report(self, text: str) -> None:
-        self.move(self.record.report(text, self.time()))
+    @rule(progress=st.floats(0, 10), total=st.none() | st.just(10.0), text=st.none() | TEXTS)
+    def report(self, progress: float, total: float | None, text: str | None) -> None:
+        self.move(self.record.report((progress, total, text), self.time()))
 
     @rule(name=NAMES, message=TEXTS)
     def ask(self, name: str, message: str) -> None:

@@ -279,7 +279,7 @@ class _Listener:
 
 
 def _reporter(call: PendingCall) -> Report | None:
-    """Make a function that reports a task's messages as progress, with their numbers."""
+    """Make a function that reports a task's progress; its messages, counted, where it has none."""
     on_progress = call.on_progress
     if on_progress is None:
         return None
@@ -287,8 +287,9 @@ def _reporter(call: PendingCall) -> Report | None:
 
     def tell(task: TaskInfo) -> None:
         nonlocal count, last
-        if task.message not in (None, last):
-            count, last = count + 1, task.message
-            on_progress(count, None, last)
+        newest = task.progress or task.message
+        if newest not in (None, last):
+            count, last = count + 1, newest
+            on_progress(*(task.progress or (count, None, task.message)))
 
     return tell

@@ -10,6 +10,8 @@ from trio_mcp import McpError
 from trio_mcp.errors import ProtocolError
 from trio_mcp.public import public_in
 
+PROGRESS: Final = "trio-mcp/progress"
+"""The key of a task's `_meta` under which our servers say how far its tool is."""
 _STATUSES: Final = ("working", "input_required", "completed", "failed", "cancelled")
 _INTERNAL_ERROR: Final = -32603
 _NO_INTERVAL: Final = 1.0
@@ -26,6 +28,8 @@ class TaskInfo:
     """`working`, `input_required`, `completed`, `failed` or `cancelled`."""
     message: str | None = None
     """What the server says of it, for people."""
+    progress: tuple[float, float | None, str | None] | None = None
+    """How far its tool says that it is, where the server tells: progress, total and message."""
     created_at: str | None = None
     """When it was created, as ISO 8601 text."""
     updated_at: str | None = None
@@ -85,6 +89,7 @@ class TaskInfo:
             id=id,
             status=status,
             message=_text(wire.get("statusMessage")),
+            progress=_progress(wire.get("_meta")),
             created_at=_text(wire.get("createdAt")),
             updated_at=_text(wire.get("lastUpdatedAt")),
             ttl=ttl,
@@ -96,6 +101,15 @@ class TaskInfo:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _progress(meta: Any) -> tuple[float, float | None, str | None] | None:
+    match meta.get(PROGRESS) if isinstance(meta, dict) else None:
+        case {"progress": int() | float() as progress, **more}:
+            total: Any = more.get("total")
+            total = total if isinstance(total, int | float) else None
+            return progress, total, _text(more.get("message"))
+    return None
 
 
 def _milliseconds(value: Any) -> float | None:

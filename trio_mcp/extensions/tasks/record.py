@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from attrs import asdict, evolve, field, frozen
 
+from trio_mcp.extensions.tasks.info import PROGRESS
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.exact import dumps, loads
 
@@ -71,6 +72,8 @@ class Record(Kept):
     poll_interval: float
     status: Status = "working"
     message: str | None = None
+    progress: Wire | None = None
+    """The newest that the tool has reported: `progress`, and `total` and `message` if given."""
     questions: Wire = field(factory=dict)
     """All that was ever asked, by name."""
     waiting: list[str] = field(factory=list)
@@ -87,11 +90,18 @@ class Record(Kept):
 
     # -- moves ----------------------------------------------------------------------------------
 
-    def report(self, message: str, now: float) -> Record:
-        message = message[:_MESSAGE_LENGTH]
-        if self.is_final or message == self.message:
+    def report(self, newest: tuple[float, float | None, str | None], now: float) -> Record:
+        """Note progress, total and message of the tool: for programs, and in words for people."""
+        progress, total, message = newest
+        words = message or (f"{progress:g}" if total is None else f"{progress:g} of {total:g}")
+        told: Wire = {"progress": progress}
+        if total is not None:
+            told["total"] = total
+        if message:
+            told["message"] = message[:_MESSAGE_LENGTH]
+        if self.is_final or told == self.progress:
             return self
-        return evolve(self, message=message, updated=now)
+        return evolve(self, progress=told, message=words[:_MESSAGE_LENGTH], updated=now)
 
     def ask(self, name: str, question: Wire, now: float) -> Record:
         """Wait for an answer. A name that was asked before means what it meant then."""
@@ -144,7 +154,7 @@ class Record(Kept):
     def _end(self, status: Status, now: float, **changed: Any) -> Record:
         if self.is_final:
             return self
-        gone: Any = {"waiting": [], "questions": {}, "answers": {}}
+        gone: Any = {"progress": None, "waiting": [], "questions": {}, "answers": {}}
         return evolve(self, status=status, updated=now, **gone, **changed)
 
     # -- as others see it ---------------------------------------------------------------------
@@ -166,6 +176,7 @@ class Record(Kept):
 
     def _base(self) -> Wire:
         message = {} if self.message is None else {"statusMessage": self.message}
+        meta = {} if self.progress is None else {"_meta": {PROGRESS: self.progress}}
         return {
             "taskId": self.id,
             "status": self.status,
@@ -174,6 +185,7 @@ class Record(Kept):
             "lastUpdatedAt": _timestamp(self.updated),
             "ttlMs": None if self.ttl is None else _milliseconds(self.ttl),
             "pollIntervalMs": _milliseconds(self.poll_interval),
+            **meta,
         }
 
 

@@ -72,25 +72,25 @@ class Run(CallChannel):
     """Questions that wait for answers: while there are some, it has no slot."""
     _answers: dict[str, Any] = field(factory=dict, init=False)
     _answered: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
-    _message: str | None = field(default=None, init=False)
+    _newest: tuple[float, float | None, str | None] | None = field(default=None, init=False)
     _nursery: trio.Nursery | None = field(default=None, init=False)
     _reporting: bool = field(default=False, init=False)
 
     # -- what the tool says -----------------------------------------------------------------
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Keep the newest message as the state of the task, now and then."""
-        amount = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
-        self._message = message or amount
+        """Keep the newest progress as the state of the task, now and then."""
+        self._newest = (progress, total, message)
         if not self._reporting and self._nursery is not None:
             self._reporting = True
             self._nursery.start_soon(self._report)
 
     async def _report(self) -> None:
-        while self._message is not None:
-            message, self._message = self._message, None
+        while self._newest is not None:
+            newest, self._newest = self._newest, None
             with suppress(StoreError, Conflict, NoTask):  # the next one may get through
-                await self._change(partial(Record.report, message=message, now=time.time()))
+                now = time.time()
+                await self._change(partial(Record.report, newest=newest, now=now))
             await trio.sleep(self._host.pause)
         self._reporting = False
 
