@@ -4,7 +4,6 @@ import os
 import select
 import subprocess
 import sys
-from contextlib import suppress
 
 import pytest
 import trio
@@ -77,6 +76,6 @@ async def test_where_nothing_tells_it_looks_now_and_then(
 
 
 def _descriptors() -> int:
-    with suppress(OSError):
-        return len(os.listdir("/dev/fd"))
-    return 0
+    if sys.platform == "win32":  # where Wine has a folder of that name, with what is Wine's own
+        return 0
+    return len(os.listdir("/dev/fd"))
