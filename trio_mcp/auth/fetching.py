@@ -26,6 +26,7 @@ from trio_mcp.auth.urls import BadUrl, origin, parsed
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.public import public_in
 from trio_mcp.system.certificates import trusted
+from trio_mcp.system.responses import Body
 from trio_mcp.wire.weight import is_heavier
 
 FORM: Final = {
@@ -36,11 +37,7 @@ FORM: Final = {
 MOST_BYTES: Final = 1 << 20
 """Bytes of a body at most."""
 MAX_REDIRECTS: Final = 3
-_MOST_DRAINED: Final = 65536
 _MOST_VALUES: Final = 500_000  # as they are weighed: some ten thousand keys have fewer
-_DRAIN_TIME: Final = 1.0
-_CLOSE_TIME: Final = 1.0
-"""Seconds to close a connection, also when the request is cancelled."""
 _FOLLOWED: Final = (301, 302, 303, 307, 308)
 
 
@@ -183,11 +180,18 @@ class Fetcher:
 
     async def _exchange(self, request: httpx2.Request) -> Fetched:
         response = await self._client.send(request, stream=True, follow_redirects=False)
+        body = Body(response)
         try:
-            return Fetched(response.status_code, response.headers, await _body(response))
+            where = request.headers["Host"]
+            if response.headers.get("content-encoding", "identity") != "identity":
+                why = f"{where} sends a compressed body, which was not asked for"
+                raise AuthorizationError(why)
+            whole = await body.read(MOST_BYTES)
+            if len(whole) > MOST_BYTES:
+                raise AuthorizationError(f"{where} answers with more than {MOST_BYTES} bytes")
+            return Fetched(response.status_code, response.headers, whole)
         finally:
-            with trio.move_on_after(_CLOSE_TIME, shield=True):  # its connection is used again
-                await response.aclose()
+            await body.aclose()
 
     async def _addresses(self, url: str, near: str | None) -> Sequence[str | None]:
         """Return the addresses to try; `None` leaves that to the HTTP client."""
@@ -217,30 +221,6 @@ def _request(
     )
 
 
-async def _body(response: httpx2.Response) -> bytes:
-    where = response.request.headers["Host"]
-    if response.headers.get("content-encoding", "identity") != "identity":
-        raise AuthorizationError(f"{where} sends a compressed body, which was not asked for")
-    body = await _read(response, MOST_BYTES)
-    if len(body) > MOST_BYTES:
-        raise AuthorizationError(f"{where} answers with more than {MOST_BYTES} bytes")
-    return body
-
-
-async def _read(response: httpx2.Response, limit: int) -> bytes:
-    """Read a body, or a little more than `limit` bytes of it."""
-    body = bytearray()
-    with trio.CancelScope() as scope:
-        async for piece in response.stream:  # type: ignore[union-attr]
-            # One read may give ten thousand pieces. Shielded, as `break` would not do.
-            await trio.lowlevel.cancel_shielded_checkpoint()
-            body += piece
-            if len(body) > limit:
-                # Not `break`: only an exception from within ends httpx2's generators.
-                scope.cancel()
-    return bytes(body)
-
-
 def _redirected(url: str, fetched: Fetched) -> str:
     try:
         new = urljoin(url, fetched.headers.get("location", ""))
@@ -250,19 +230,6 @@ def _redirected(url: str, fetched: Fetched) -> str:
     if there != origin(url):
         raise AuthorizationError(f"{origin(url)} redirects to {there}, where it is not followed")
     return new.partition("#")[0]
-
-
-async def drain(response: httpx2.Response) -> None:
-    """Discard the body of a response whose request is sent again.
-
-    httpx2 reads such a body to its end, however long it is. This reads a little, so that the
-    connection can be reused, and cuts off a longer one.
-    """
-    with trio.move_on_after(_DRAIN_TIME):
-        await _read(response, _MOST_DRAINED)
-    with trio.move_on_after(_CLOSE_TIME, shield=True):
-        await response.stream.aclose()  # type: ignore[union-attr]
-    response.stream = httpx2.ByteStream(b"")
 
 
 def _has_proxy(url: str) -> bool:

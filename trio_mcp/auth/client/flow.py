@@ -28,11 +28,12 @@ from trio_mcp.auth.client.stores import Login, MemoryStore, TokenStore
 from trio_mcp.auth.client.token_endpoint import Form, Signer, TokenEndpoint, redacted
 from trio_mcp.auth.client.tokens import Token
 from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
-from trio_mcp.auth.fetching import Fetching, drain
+from trio_mcp.auth.fetching import Fetching
 from trio_mcp.auth.scopes import is_scope
 from trio_mcp.auth.urls import origin
 from trio_mcp.background import background_task
 from trio_mcp.errors import AuthorizationError
+from trio_mcp.system.responses import drain
 
 MAX_LOGINS: Final = 3
 """Logins for one request: the first one, and as scopes turn out to be missing."""

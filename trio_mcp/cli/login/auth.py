@@ -16,7 +16,6 @@ from attrs import define, field
 
 from trio_mcp.auth import Login, TokenStore
 from trio_mcp.auth.challenges import parse_challenges
-from trio_mcp.auth.fetching import drain
 from trio_mcp.auth.urls import origin
 from trio_mcp.cli.failures import Failure, Usage
 from trio_mcp.cli.login.browser import LoginPage
@@ -31,6 +30,7 @@ from trio_mcp.cli.screen import Screen
 from trio_mcp.client.http.endpoint import Endpoint
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.errors import AuthorizationError, LoginRequired
+from trio_mcp.system.responses import drain
 
 if TYPE_CHECKING:
     from trio_mcp.auth import ClientCredentials

@@ -11,11 +11,9 @@ server refuses it, the path without what is too long for a name.
 from __future__ import annotations
 
 import base64
-import logging
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, unquote, unquote_plus, urljoin, urlsplit
@@ -33,18 +31,15 @@ from trio_mcp.errors import (
     ResponseTooLarge,
 )
 from trio_mcp.system.certificates import trusted
+from trio_mcp.system.responses import SHOWN, Body, shown_urls
 from trio_mcp.telemetry import HTTP
 
 if TYPE_CHECKING:
     import httpx2
 
-_is_sending: Final = ContextVar("trio_mcp_is_sending", default=False)
-"""Whether this task sends a request of ours, and does not do something else with httpx2."""
 _MOST_REDIRECTS: Final = 5
 _KEEPS_METHOD: Final = (307, 308)
 _PERMANENT: Final = 308
-_AT_ONCE: Final = 16
-"""So many pieces of a body are read before others get their turn."""
 _SECRET_BYTES: Final = 6
 """A value that is shorter is no secret, and taking it out would garble texts."""
 _NAME_CHARS: Final = 20
@@ -128,13 +123,9 @@ class Endpoint:
     async def opened(self) -> AsyncIterator[Endpoint]:
         """Open the HTTP client for the length of the block."""
         self._client = self._make_client()
-        log = logging.getLogger("httpx2")
-        log.addFilter(self._hide_keys)
-        try:
+        with shown_urls():
             async with self._client:
                 yield self
-        finally:
-            log.removeFilter(self._hide_keys)
 
     def _make_client(self) -> httpx2.AsyncClient:
         client: httpx2.AsyncClient
@@ -224,7 +215,7 @@ class Endpoint:
         merged.update(self._options.headers)
         merged.update(headers)
         auth = self._options.auth or http.USE_CLIENT_DEFAULT
-        sending = _is_sending.set(True)
+        shown = SHOWN.set(_shown)
         try:
             request = self._client.build_request(
                 method,
@@ -247,20 +238,14 @@ class Endpoint:
         except http.TransportError as error:
             raise ConnectionLost(_lost(self.where, error)) from None
         finally:
-            _is_sending.reset(sending)
+            SHOWN.reset(shown)
         return response
 
-    def _hide_keys(self, record: logging.LogRecord) -> bool:
-        """Keep secrets of URLs out of what httpx2 writes to its log (a filter of the logger)."""
-        if _is_sending.get() and isinstance(record.args, tuple):
-            record.args = tuple(map(self._shown, record.args))
-        return True
 
-    def _shown(self, value: Any) -> Any:
-        if not isinstance(value, self._http.URL):
-            return value
-        path = value.raw_path.partition(b"?")[0].decode()
-        return value.copy_with(raw_path=_without_keys(path).encode())
+def _shown(url: httpx2.URL) -> httpx2.URL:
+    """Keep secrets of a URL out of what httpx2 writes to its log."""
+    path = url.raw_path.partition(b"?")[0].decode()
+    return url.copy_with(raw_path=_without_keys(path).encode())
 
 
 class Reply:
@@ -269,9 +254,7 @@ class Reply:
     def __init__(self, response: httpx2.Response, where: str) -> None:
         self._response = response
         self._where = where
-        is_read = response.is_stream_consumed  # which a transport may do that has it in memory
-        self._pieces = _whole(response) if is_read else response.aiter_raw()
-        self._read = 0
+        self._body = Body(response)
         self.status: Final = response.status_code
         self.handed_over = False
         """Whether another task closes it."""
@@ -298,15 +281,10 @@ class Reply:
         """
         if self.header("content-encoding") not in (None, "identity"):
             raise ProtocolError(f"{self._where} sends a compressed body, which was not asked for")
-        self._read += 1
-        if self._read % _AT_ONCE == 0:  # one read may have brought ten thousand pieces
-            await trio.lowlevel.checkpoint()
         try:
-            async for piece in self._pieces:
-                return piece
+            return await self._body.read_some()
         except _httpx2().TransportError as error:
             raise ConnectionLost(_lost(self._where, error)) from None
-        return b""
 
     async def read_all(self, limit: int) -> bytes:
         """Read the whole body.
@@ -337,27 +315,8 @@ class Reply:
             await self.aclose()
 
     async def aclose(self) -> None:
-        """Give the connection back if the body was read to its end, else close it.
-
-        httpx2 reads a body through several generators, one in the other, and closes only the
-        outermost. An exception from within ends them all: here it is `Cancelled`, raised when
-        there is nothing more to read without waiting.
-        """
-        with trio.CancelScope(shield=True) as scope:
-            scope.cancel()
-            try:
-                async for _ in self._pieces:
-                    pass
-            except _httpx2().TransportError:
-                pass
-        # The connection goes back or its socket is closed, TLS or not, without a word to the peer:
-        # there is nothing to wait for, and so no bound.
-        with trio.CancelScope(shield=True):
-            await self._response.aclose()
-
-
-async def _whole(response: httpx2.Response) -> AsyncIterator[bytes]:
-    yield response.content
+        """Give the connection back if the body was read to its end, else close it."""
+        await self._body.aclose()
 
 
 _HALF_OPEN: Final = (".start_tls.failed", ".setup_socks5_connection.failed")

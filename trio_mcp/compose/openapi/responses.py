@@ -11,10 +11,10 @@ from typing import Final
 
 import httpx2
 import orjson
-import trio
 from attrs import field, frozen
 
 from trio_mcp.errors import ToolError
+from trio_mcp.system.responses import Body
 from trio_mcp.wire.exact import LongIntegers, RepeatedKey, exact
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
@@ -28,7 +28,6 @@ from trio_mcp.wire.payloads import (
 )
 
 _MOST_EXACT: Final = Limits().max_message_values
-_CLOSE_TIME: Final = 1.0
 _MOST_OF_ERROR: Final = 4000
 _LINK: Final = re.compile(r"<([^<>]*)>([^<]*)")
 _REL: Final = re.compile(r"""rel\s*=\s*["']?([^"',;]*)""")
@@ -79,11 +78,11 @@ async def read(response: httpx2.Response, limit: int) -> Answer:
     """
     request, is_error = response.request, response.status_code >= 400
     limit = min(limit, _MOST_OF_ERROR) if is_error else limit
+    pieces = Body(response)
     try:
-        body = await _body(response, limit)
+        body = await _body(pieces, response.headers.get("content-encoding", "identity"), limit)
     finally:
-        with trio.move_on_after(_CLOSE_TIME, shield=True):  # its connection is used again
-            await response.aclose()
+        await pieces.aclose()
     url = request.url.copy_with(query=None, fragment=None)
     answer = Answer(request.method, url, response.status_code, response.headers, body[:limit])
     if len(body) > limit and not is_error:
@@ -94,30 +93,19 @@ async def read(response: httpx2.Response, limit: int) -> Answer:
     return answer
 
 
-async def _body(response: httpx2.Response, limit: int) -> bytes:
+async def _body(pieces: Body, coding: str, limit: int) -> bytes:
     """Read a body; of one that is too large, at least one byte more than `limit`."""
-    coding = response.headers.get("content-encoding", "identity").strip().lower()
-    unzip = None if coding in ("identity", "") else zlib.decompressobj(wbits=47)
-    if unzip is not None and coding not in ("gzip", "x-gzip", "deflate"):
+    coding = coding.strip().lower()
+    if coding in ("identity", ""):
+        return await pieces.read(limit)
+    if coding not in ("gzip", "x-gzip", "deflate"):
         raise ToolError("The service sent a compressed answer that was not asked for")
-    body, is_broken = bytearray(), False
-    with trio.CancelScope() as scope:
-        async for piece in response.stream:  # type: ignore[union-attr]
-            # What is read at once may be ten thousand pieces. Shielded, as `break` would not do.
-            await trio.lowlevel.cancel_shielded_checkpoint()
-            # Few bytes can be many, so no more is unpacked than there is room for.
-            room = limit + 1 - len(body)
-            if room <= 0 or is_broken:
-                continue
-            try:
-                body += piece[:room] if unzip is None else unzip.decompress(piece, room)
-            except zlib.error:
-                is_broken = True
-            if is_broken or len(body) > limit:
-                # Not `break`: an exception from within is what ends httpx2's generators.
-                scope.cancel()
-    if is_broken:
-        raise ToolError("The service sent a compressed answer that is broken")
+    body, unzip = bytearray(), zlib.decompressobj(wbits=47)
+    try:  # few bytes can be many, so no more is unpacked than there is room for
+        while len(body) <= limit and (piece := await pieces.read_some()):
+            body += unzip.decompress(piece, limit + 1 - len(body))
+    except zlib.error:
+        raise ToolError("The service sent a compressed answer that is broken") from None
     return bytes(body)
 
 

@@ -17,7 +17,7 @@ import httpx2
 import trio
 from attrs import Factory, define, evolve, field, frozen
 
-from trio_mcp.auth.fetching import Fetching, drain
+from trio_mcp.auth.fetching import Fetching
 from trio_mcp.auth.urls import BadUrl, parsed
 from trio_mcp.compose.openapi.document import MOST, Document
 from trio_mcp.compose.openapi.operations import Operation
@@ -26,6 +26,7 @@ from trio_mcp.errors import AuthorizationError
 from trio_mcp.extras import advice
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.middleware import CallNext, McpCall
+from trio_mcp.system.responses import drain
 from trio_mcp.wire.jsonrpc import Json
 
 Credential = str | tuple[str, str] | httpx2.Auth

@@ -6,12 +6,10 @@ how often a request is sent again. No request, and no credential, goes to anothe
 
 from __future__ import annotations
 
-import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from contextvars import ContextVar
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final, TypeVar
@@ -30,6 +28,7 @@ from trio_mcp.compose.openapi.responses import NOTHING, Answer, contents_of, rea
 from trio_mcp.errors import AuthorizationError, McpError, ResourceNotFound, ToolError
 from trio_mcp.registry.results import ConvertedResult
 from trio_mcp.system.certificates import trusted
+from trio_mcp.system.responses import SHOWN, shown_urls
 from trio_mcp.telemetry import current_trace
 from trio_mcp.threads import in_thread, offload
 from trio_mcp.wire.errors import INTERNAL_ERROR
@@ -44,7 +43,6 @@ _MOST_TRIES: Final = 3
 _MOST_REDIRECTS: Final = 5
 _LONGEST_WAIT: Final = 10.0
 """Seconds that a call waits at most when a service says that it has to."""
-_IS_SENDING: Final = ContextVar("a request to a service of an OpenAPI document", default=False)
 _BUSY: Final = (429, 503)
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 
@@ -93,7 +91,7 @@ class Service:
                 await opened.closing.pop_all().aclose()
 
     async def _open(self, closing: AsyncExitStack) -> httpx2.AsyncClient:
-        closing.enter_context(_short_log())
+        closing.enter_context(shown_urls())
         if isinstance(self._given, httpx2.AsyncClient):
             return self._given
         return await closing.enter_async_context(self._given())
@@ -215,36 +213,19 @@ class Service:
         trace = current_trace().get("traceparent")  # and no baggage, which is the caller's
         if trace is not None:
             request.headers.setdefault("traceparent", trace)
-        sending = _IS_SENDING.set(True)
+        shown = SHOWN.set(_without_path)
         try:
             response = await self._opened_client.send(
                 request, stream=True, follow_redirects=False, **options
             )
         finally:
-            _IS_SENDING.reset(sending)
+            SHOWN.reset(shown)
         return await read(response, self._most_bytes)
 
 
-@contextmanager
-def _short_log() -> Iterator[None]:
+def _without_path(url: httpx2.URL) -> str:
     """Keep arguments and credentials out of what httpx2 logs of our requests."""
-    log = logging.getLogger("httpx2")
-
-    def shorten(record: logging.LogRecord) -> bool:
-        if _IS_SENDING.get() and isinstance(record.args, tuple):
-            record.args = tuple(map(_without_path, record.args))
-        return True
-
-    log.addFilter(shorten)
-    try:
-        yield
-    finally:
-        log.removeFilter(shorten)
-
-
-def _without_path(value: Any) -> Any:
-    is_url = isinstance(value, httpx2.URL)
-    return f"{value.scheme}://{value.netloc.decode()}/…" if is_url else value
+    return f"{url.scheme}://{url.netloc.decode()}/…"
 
 
 def _target(request: httpx2.Request, answer: Answer) -> httpx2.URL | None:
