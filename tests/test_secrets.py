@@ -139,7 +139,7 @@ OPEN = {
     "trio_mcp.store.used.UsedOnce._store",
     "trio_mcp.transports.http.explorer.ExplorerPage.headers",  # the same for all
     "trio_mcp.transports.http.sharing.recording.Recorder._store",
-    "trio_mcp.wire.messages.ProgressParams.progress_token",  # which names a request
+    "trio_mcp.wire.notifications.ProgressParams.progress_token",  # which names a request
 }
 
 

@@ -125,7 +125,7 @@ async def told(client: RawClient) -> list[Any]:
 
 def updated(uri: str, id: Any = None) -> dict[str, Any]:
     meta = {} if id is None else {"_meta": {SUBSCRIPTION: id}}
-    return {"jsonrpc": "2.0", "method": UPDATED, "params": {**meta, "uri": uri}}
+    return {"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": uri, **meta}}
 
 
 def list_changed(kind: str, id: Any = None) -> dict[str, Any]:
@@ -1389,6 +1389,20 @@ async def test_what_belongs_to_nobody_goes_nowhere() -> None:
             )
             await server.say("notifications/tools/list_changed", id)
             assert await anext(changes) == ListChanged("tools")
+
+
+async def test_a_notification_that_is_not_mcp_changes_nothing_and_is_logged(caplog: Any) -> None:
+    caplog.set_level("DEBUG", "trio_mcp")
+    async with puppet("modern") as (client, server):
+        async with client.subscribe(resources=[ONE]) as changes:
+            await server.say(UPDATED, changes.id, uri=5)
+            await server.say("notifications/cancelled", requestId=[changes.id])
+            await server.say(UPDATED, changes.id, uri=ONE)
+            assert await anext(changes) == ResourceUpdated(ONE)
+    logged = [each.getMessage() for each in caplog.records]
+    assert f'{UPDATED} from the server is not MCP: "uri" must be a string, not a number' in logged
+    why = '"requestId" must be a string or an integer, not an array'
+    assert f"A cancellation of the peer is not MCP: {why}" in logged
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])

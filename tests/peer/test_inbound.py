@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from trio_mcp.peer.cancellation import read_cancellation
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import Cause, Inbound, InboundRequest, Slots
 from trio_mcp.wire.answers import BatchAnswer, Result
@@ -208,6 +209,18 @@ def test_a_cancellation_of_what_is_not_open_may_be_about_a_request_of_ours():
     for id in (1, None, True, [1]):
         desk.inbound.note(cancelled(id))
     assert desk.handler.notes == ["notifications/cancelled"] * 4
+
+
+def test_a_cancellation_whose_reason_is_no_text_has_none():
+    desk = Desk()
+    request = desk.admit(1)
+    desk.inbound.note(Notification("notifications/cancelled", {"requestId": 1, "reason": 5}))
+    assert request.cause is Cause.PEER
+
+
+def test_a_cancellation_of_an_id_that_no_request_can_have_is_none():
+    assert read_cancellation(cancelled("x" * 1025)) is None
+    assert read_cancellation(cancelled("x" * 1024)) is not None
 
 
 def test_a_response_is_handed_on():

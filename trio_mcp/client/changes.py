@@ -9,9 +9,12 @@ from typing import Final
 import trio
 
 from trio_mcp.errors import ProtocolError
+from trio_mcp.peer.cancellation import CANCELLED, read_cancellation
 from trio_mcp.public import public
 from trio_mcp.registry.changes import KINDS, Change, Kind, ListChanged, ResourceUpdated
+from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.jsonrpc import Id, Json, Notification
+from trio_mcp.wire.notifications import AcknowledgedParams, ResourceUpdatedParams
 from trio_mcp.wire.revisions import META_SUBSCRIPTION
 
 _MOST_PENDING: Final = 10_000
@@ -101,7 +104,7 @@ class ChangeStream:
         self._parked.unpark_all()
 
     def agree(self, wanted: Json) -> None:
-        """Take note of what the server has agreed to."""
+        """Take note of what the server has agreed to, as far as it is what was to be expected."""
         if isinstance(wanted, dict):
             self.kinds = frozenset(kind for kind in KINDS if wanted.get(f"{kind}ListChanged"))
             self.extensions = {key: wanted[key] for key in self.extensions if key in wanted}
@@ -130,14 +133,15 @@ class Subscriptions:
     def take(self, notification: Notification) -> None:
         """Pass a notification to the streams that it concerns."""
         params = notification.params
-        if notification.method == "notifications/cancelled":
-            self._cancelled(params.get("requestId"))
+        if notification.method == CANCELLED:
+            self._cancelled(notification)
             return
         meta = params.get("_meta")
         id = meta.get(META_SUBSCRIPTION) if isinstance(meta, dict) else None
         if notification.method == "notifications/subscriptions/acknowledged":
+            agreed = from_wire(params, AcknowledgedParams).notifications
             for stream in self._of(id):
-                stream.agree(params.get("notifications"))
+                stream.agree(agreed)
             return
         change = _change_of(notification.method, params)
         if change is not None:
@@ -146,11 +150,11 @@ class Subscriptions:
                 if stream.wants(change):
                     stream.note(change)
 
-    def _cancelled(self, id: Json) -> None:
+    def _cancelled(self, notification: Notification) -> None:
         """End the streams of a subscription that the server has ended without an answer."""
-        if id is not None:
-            for stream in self._of(id):
-                stream.end()
+        params = read_cancellation(notification)
+        for stream in () if params is None else self._of(params.request_id):
+            stream.end()
 
     def _of(self, id: Json) -> Iterable[ChangeStream]:
         return [stream for stream in self.streams if stream.id == id]
@@ -159,7 +163,6 @@ class Subscriptions:
 def _change_of(method: str, params: dict[str, Json]) -> Change | None:
     if method in _LIST_CHANGED:
         return ListChanged(_LIST_CHANGED[method])
-    uri = params.get("uri")
-    if method == "notifications/resources/updated" and isinstance(uri, str):
-        return ResourceUpdated(uri)
+    if method == "notifications/resources/updated":
+        return ResourceUpdated(from_wire(params, ResourceUpdatedParams).uri)
     return None

@@ -16,7 +16,7 @@ from trio_mcp.transports.observe import Broadcast
 from trio_mcp.wire.conversion import Misfit, from_wire
 from trio_mcp.wire.errors import URL_ELICITATION_REQUIRED, McpError
 from trio_mcp.wire.jsonrpc import Json, Notification
-from trio_mcp.wire.messages import ElicitationCompleteParams, LogParams, ProgressParams
+from trio_mcp.wire.notifications import ElicitationCompleteParams, LogParams, ProgressParams
 from trio_mcp.wire.payloads import LoggingLevel
 
 logger = logger_of("trio_mcp.client")
@@ -81,14 +81,20 @@ class Notifications:
             del self._progress[token]
 
     def take(self, notification: Notification) -> None:
+        try:
+            self._take(notification)
+        except Misfit as error:
+            logger.debug("%s from the server is not MCP: %s", notification.method, error)
+
+    def _take(self, notification: Notification) -> None:
         callback = self.callbacks.get(notification.method)
         if callback is None:
             self.subscriptions.take(notification)
             return
         try:
             callback(notification.params)
-        except Misfit as error:
-            logger.debug("%s from the server is not MCP: %s", notification.method, error)
+        except Misfit:
+            raise
         except Exception:  # a callback's mistake must not end the connection
             logger.exception("The callback for %s failed", notification.method)
 

@@ -22,8 +22,9 @@ from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.errors import CallTimeout, ClientError
 from trio_mcp.peer.time_limits import TimeLimit, pausable
 from trio_mcp.registry.changes import KINDS, Kind
+from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
-from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.messages import SubscriptionFilter
 
 _CLOSE_TIMEOUT: Final = 1.0
 
@@ -66,16 +67,13 @@ def _check(kinds: Collection[Kind], uris: Collection[str]) -> None:
 @asynccontextmanager
 async def _listening(session: ClientSession, stream: ChangeStream) -> AsyncIterator[None]:
     """Modern: a request that stays open."""
-    wanted: dict[str, Json] = {f"{kind}ListChanged": True for kind in stream.kinds}
-    if stream.uris:
-        wanted["resourceSubscriptions"] = list(stream.uris)
-    wanted |= stream.extensions
+    kinds = {f"{kind}_list_changed": True for kind in stream.kinds}
+    wanted = SubscriptionFilter(**kinds, resource_subscriptions=list(stream.uris))
+    params = {"notifications": {**to_wire(wanted), **stream.extensions}}
     stream.id = session.transport.next_id()
 
     limit = TimeLimit.after(session.request_timeout)
-    request = ClientRequest(
-        method="subscriptions/listen", params={"notifications": wanted}, timeout=inf, id=stream.id
-    )
+    request = ClientRequest(method="subscriptions/listen", params=params, timeout=inf, id=stream.id)
 
     async def listen() -> None:
         try:

@@ -24,8 +24,8 @@ from math import inf
 from typing import ClassVar, Final, Protocol
 
 from trio_mcp.loggers import logger_of
+from trio_mcp.peer.cancellation import PeerReason, peer_reason, read_cancellation
 from trio_mcp.peer.channel import ReplyChannel
-from trio_mcp.peer.reasons import PeerReason, peer_reason
 from trio_mcp.wire.answers import Answer, BatchAnswer, Reply
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
@@ -384,15 +384,15 @@ class Inbound:
         """Take note of what needs no answer."""
         if isinstance(message, Response):
             self._on_response(message)
-        elif message.method != "notifications/cancelled" or not self._cancelled(message):
+        elif not self._cancelled(message):
             self._handler.notified(message)  # a cancellation may be about a request of ours
 
     def _cancelled(self, notification: Notification) -> bool:
-        id = notification.params.get("requestId")
-        request = self._open.get(id) if id.__class__ in (str, int) else None
-        if request is None:
+        params = read_cancellation(notification)
+        request = None if params is None else self._open.get(params.request_id)
+        if params is None or request is None:
             return False
-        reason = peer_reason(notification.params.get("reason"))
+        reason = peer_reason(params.reason)
         logger.debug("Request cancelled by the peer: %s (%s)", request.label, reason)
         self.cancel(request, Cause.PEER, reason)
         return True

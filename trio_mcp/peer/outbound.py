@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from attrs import define, field
 
-from trio_mcp.peer.reasons import PeerReason
+from trio_mcp.peer.cancellation import PeerReason, cancellation
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.jsonrpc import Id, Json, Response, encode
 
@@ -57,8 +57,8 @@ class OutgoingRequest:
         """The line that withdraws the request, where that is allowed."""
         if self.method == "initialize":  # "MUST NOT be cancelled" (2025-11-25, "Cancellation")
             return None
-        why: dict[str, Json] = {} if self.reason is None else {"reason": self.reason}
-        return notification_line("notifications/cancelled", {"requestId": self.id, **why})
+        withdrawn = cancellation(self.id, self.reason)
+        return notification_line(withdrawn.method, withdrawn.params)
 
     @property
     def result(self) -> Json:

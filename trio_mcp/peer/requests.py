@@ -14,6 +14,7 @@ from math import inf
 import trio
 from attrs import define, field
 
+from trio_mcp.peer.cancellation import reason_of
 from trio_mcp.peer.lines import LineQueue
 from trio_mcp.peer.outbound import (
     DeadlinePassed,
@@ -21,7 +22,6 @@ from trio_mcp.peer.outbound import (
     OutgoingRequest,
     notification_line,
 )
-from trio_mcp.peer.reasons import reason_of
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.jsonrpc import Id, Json
 

@@ -20,8 +20,8 @@ from trio_mcp.wire.bucket import TokenBucket
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Json, is_id
-from trio_mcp.wire.messages import LogParams, ProgressParams
 from trio_mcp.wire.methods import has_question
+from trio_mcp.wire.notifications import LogParams, ProgressParams
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.revisions import Era, Revision
 

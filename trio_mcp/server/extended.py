@@ -218,7 +218,9 @@ async def _accepted(
     raise McpError(INTERNAL_ERROR, f"Extension {identifier} did not answer within {seconds:g} s")
 
 
-async def topic_line(listener: Listener, topic: Topic, params: dict[str, Any]) -> bytes | None:
+async def topic_line(
+    listener: Listener, topic: Topic, stream_meta: Mapping[str, Json] | None
+) -> bytes | None:
     """Write the notification that tells of something; `None` if there is nothing to tell."""
     render = listener.topics.get(topic)
     if render is None:  # it was unwatched meanwhile
@@ -228,7 +230,7 @@ async def topic_line(listener: Listener, topic: Topic, params: dict[str, Any]) -
         if told is None:
             return None
         method, own = told
-        meta = {**(own.get("_meta") or {}), **params.get("_meta", {})}
+        meta = {**(own.get("_meta") or {}), **(stream_meta or {})}
         return notification_line(method, {**own, "_meta": meta} if meta else own)
     except Exception:  # an extension's mistake must not end the stream for others
         logger.exception("The notification of %s cannot be sent", topic.key)

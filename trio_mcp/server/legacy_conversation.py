@@ -14,7 +14,7 @@ from trio_mcp.telemetry import Telemetry, continued, is_configured, request_attr
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.messages import ElicitationCompleteParams
+from trio_mcp.wire.notifications import ElicitationCompleteParams
 
 
 class LegacyConversation(RequestConversation):

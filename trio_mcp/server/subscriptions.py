@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from itertools import chain
 from math import inf
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 import trio
 from attrs import define, field
@@ -32,14 +32,13 @@ from trio_mcp.registry.changes import (
 from trio_mcp.server.request import RequestContext, invalid, params_of, size_of
 from trio_mcp.server.scopes import find_resource
 from trio_mcp.wire.answers import Answer, Result
+from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import META_SUBSCRIPTION
 
 if TYPE_CHECKING:  # few servers have extensions
     from trio_mcp.registry.changes import Topic
-
-_RESOURCES: Final = "resourceSubscriptions"
 
 
 Send = Callable[[bytes], Awaitable[None]]
@@ -58,18 +57,20 @@ async def _tell(
     meta: dict[str, Json] | None = None,
 ) -> None:
     """Send the notification that tells of a change, if there is one."""
-    params: dict[str, Json] = {} if meta is None else {"_meta": meta}
+    from trio_mcp.wire.notifications import ListChangedParams, ResourceUpdatedParams
+
     if isinstance(change, ListChanged):
+        params = to_wire(ListChangedParams(meta=meta))
         await send(notification_line(f"notifications/{change.kind}/list_changed", params))
     elif isinstance(change, ResourceUpdated):
-        params["uri"] = change.uri
+        params = to_wire(ResourceUpdatedParams(uri=change.uri, meta=meta))
         await send(notification_line("notifications/resources/updated", params))
     elif isinstance(change, Notice):
         await send(change.line)
     else:
         from trio_mcp.server.extended import topic_line
 
-        line = await topic_line(listener, change, params)
+        line = await topic_line(listener, change, meta)
         if line is not None:
             await send(line)
 
@@ -90,9 +91,10 @@ class Filter:
 
     def wire(self) -> dict[str, Json]:
         """As it is written in an acknowledgement."""
-        shown: dict[str, Json] = {f"{kind}ListChanged": True for kind in self.kinds}
-        if self.uris:
-            shown[_RESOURCES] = list(self.uris)
+        from trio_mcp.wire.messages import SubscriptionFilter
+
+        kinds = {f"{kind}_list_changed": True for kind in self.kinds}
+        shown = to_wire(SubscriptionFilter(**kinds, resource_subscriptions=self.uris))
         for key, values in self.topics.items():
             shown[key] = True if values is None else values
         return shown
@@ -114,10 +116,11 @@ def read_filter(context: RequestContext) -> Filter:
 
     wanted = params_of(context, ListenParams).notifications
     catalogue, limit = context.server.catalogue, context.server.limits.max_subscriptions
-    if len(wanted.resource_subscriptions) > limit:
-        count = len(wanted.resource_subscriptions)
-        raise invalid(f'"{_RESOURCES}" holds {count} URIs; at most {limit} are served')
-    uris = dict.fromkeys(wanted.resource_subscriptions)
+    listed = wanted.resource_subscriptions
+    if len(listed) > limit:
+        why = f'"resourceSubscriptions" holds {len(listed)} URIs; at most {limit} are served'
+        raise invalid(why)
+    uris = dict.fromkeys(listed)
     found = Filter(
         [k for k in KINDS if getattr(wanted, f"{k}_list_changed") and tells_of(catalogue, k)],
         [uri for uri in uris if find_resource(context, uri) is not None],
@@ -213,8 +216,10 @@ class Listen(InboundRequest):
         return {META_SUBSCRIPTION: self.id}
 
     def _acknowledgement(self) -> bytes:
-        shown = {"_meta": self._meta, "notifications": self.filter.wire()}
-        return notification_line("notifications/subscriptions/acknowledged", shown)
+        from trio_mcp.wire.notifications import AcknowledgedParams
+
+        params = to_wire(AcknowledgedParams(meta=self._meta, notifications=self.filter.wire()))
+        return notification_line("notifications/subscriptions/acknowledged", params)
 
     async def _next(self, listener: Listener) -> Change | Topic | Notice | None:
         """Wait for a change; `None` once the request is cancelled, or its token has expired."""

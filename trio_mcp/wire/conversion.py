@@ -133,7 +133,7 @@ def _converter(revision: Revision) -> Converter:
             attribute.name: override(
                 rename=wire_name(attribute),
                 omit=omit_later and revision not in attribute.metadata.get("since", ALL),
-                omit_if_default=attribute.default is None,
+                omit_if_default=attribute.default is None or "unwritten" in attribute.metadata,
                 **hooks_of(attribute),
             )
             for attribute in attrs.fields(cls)

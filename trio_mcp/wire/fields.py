@@ -3,7 +3,7 @@
 from base64 import b64encode
 from typing import Any
 
-from attrs import field, validators
+from attrs import NOTHING, field, validators
 
 from trio_mcp.wire.revisions import SINCE
 
@@ -16,6 +16,11 @@ def since(revision: str, *, wire: str | None = None) -> Any:
 def optional() -> Any:
     """Declare a field that may be left out."""
     return field(default=None, kw_only=True)
+
+
+def unwritten(default: Any = NOTHING, *, factory: Any = None) -> Any:
+    """Declare a field that is left out while it has its default; `null` is not taken for that."""
+    return field(default=default, factory=factory, metadata={"unwritten": True})
 
 
 def meta_field(since_revision: str = "2025-06-18") -> Any:

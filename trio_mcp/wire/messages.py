@@ -1,14 +1,13 @@
-"""What requests, results and notifications carry, beside payloads: the handshake, and reports.
+"""What requests and results carry, beside payloads: the handshake, and subscriptions.
 
 A member that is any JSON is one that the other side may get wrong without harm: its type is looked
 at where it is used.
 """
 
-from attrs import field, frozen
+from attrs import frozen
 
-from trio_mcp.wire.fields import meta_field, optional, since
-from trio_mcp.wire.jsonrpc import Id, Json
-from trio_mcp.wire.payloads import LoggingLevel
+from trio_mcp.wire.fields import meta_field, unwritten
+from trio_mcp.wire.jsonrpc import Json
 
 
 @frozen(kw_only=True)
@@ -53,10 +52,10 @@ class SetLevelParams:
 class SubscriptionFilter:
     """What a client wants to hear of; extensions have more, under keys of their own."""
 
-    tools_list_changed: bool = False
-    prompts_list_changed: bool = False
-    resources_list_changed: bool = False
-    resource_subscriptions: list[str] = field(factory=list)
+    tools_list_changed: bool = unwritten(False)
+    prompts_list_changed: bool = unwritten(False)
+    resources_list_changed: bool = unwritten(False)
+    resource_subscriptions: list[str] = unwritten(factory=list)
 
 
 @frozen
@@ -64,29 +63,3 @@ class ListenParams:
     """Parameters of `subscriptions/listen`."""
 
     notifications: SubscriptionFilter
-
-
-@frozen
-class ProgressParams:
-    """Parameters of `notifications/progress`."""
-
-    progress_token: Id
-    progress: float
-    total: float | None = optional()
-    message: str | None = since("2025-03-26")
-
-
-@frozen
-class LogParams:
-    """Parameters of `notifications/message`."""
-
-    level: LoggingLevel
-    data: Json
-    logger: str | None = optional()
-
-
-@frozen
-class ElicitationCompleteParams:
-    """Parameters of `notifications/elicitation/complete`."""
-
-    elicitation_id: str

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Final
 
+from trio_mcp.peer.cancellation import read_cancellation
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import (
     Batch,
@@ -58,10 +59,8 @@ class ClientState:
             elif isinstance(message, Notification):
                 if message.method == "notifications/initialized":
                     self._initialized = True
-                elif message.method == "notifications/cancelled":
-                    id = message.params.get("requestId")
-                    if isinstance(id, str | int):
-                        self.open.pop(id, None)
+                elif (params := read_cancellation(message)) is not None:
+                    self.open.pop(params.request_id, None)
 
     def said(self, line: bytes) -> bytes | None:
         """Note a line of the server; return it if it is for the client."""

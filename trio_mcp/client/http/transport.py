@@ -46,9 +46,9 @@ from trio_mcp.errors import (
     SessionExpired,
 )
 from trio_mcp.loggers import logger_of
+from trio_mcp.peer.cancellation import reason_of
 from trio_mcp.peer.lines import decoded
 from trio_mcp.peer.outbound import ConnectionEnded, notification_line
-from trio_mcp.peer.reasons import reason_of
 from trio_mcp.peer.requests import OpenRequests
 from trio_mcp.peer.time_limits import TimeLimit, pausable
 from trio_mcp.telemetry import carrier_of

@@ -15,6 +15,7 @@ from typing import Final
 import trio
 from attrs import define, field
 
+from trio_mcp.peer.cancellation import CANCELLED, read_cancellation
 from trio_mcp.peer.channel import ResponseOnly
 from trio_mcp.peer.inbound import Inbound, InboundRequest
 from trio_mcp.peer.runner import Runner
@@ -69,7 +70,6 @@ from trio_mcp.wire.jsonrpc import (
     Notification,
     Request,
     Response,
-    is_id,
 )
 from trio_mcp.wire.methods import modern_only
 from trio_mcp.wire.revisions import BY_NAME, LEGACY, META_CLIENT_CAPABILITIES, MODERN
@@ -202,14 +202,14 @@ class McpEndpoint:
         program sent with the same owner's token; if that is not one request, none. Without a token
         there is nothing that another client could not say, too: it closes the response.
         """
-        if isinstance(message, Notification) and message.method != "notifications/cancelled":
+        if isinstance(message, Notification) and message.method != CANCELLED:
             Dispatcher(self._server, session).notified(message)
-        elif isinstance(message, Notification):
-            id, sender = message.params.get("requestId"), _sender_of(http)
+        elif isinstance(message, Notification) and (params := read_cancellation(message)):
+            id, sender = params.request_id, _sender_of(http)
             meant = [
                 inbound
                 for inbound, its in self._alone.items()
-                if is_id(id) and id in inbound and _sender_of(its) == sender
+                if id in inbound and _sender_of(its) == sender
             ]
             if http.principal is not None and len(meant) == 1:
                 meant[0].note(message)

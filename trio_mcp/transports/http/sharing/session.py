@@ -30,6 +30,7 @@ from typing import Any, Final
 import trio
 
 from trio_mcp.loggers import logger_of
+from trio_mcp.peer.cancellation import cancellation, read_cancellation
 from trio_mcp.registry.changes import ListChanged, Listener, ResourceUpdated
 from trio_mcp.server.caller import Caller
 from trio_mcp.store.changes import (
@@ -64,7 +65,6 @@ from trio_mcp.wire.jsonrpc import (
     Response,
     decode,
     error_line,
-    is_id,
     result_line,
 )
 from trio_mcp.wire.revisions import LEGACY
@@ -233,7 +233,7 @@ class SharedSession(SessionSharing):
     def _cancel(self, id: Id) -> None:
         inbound = self._replica.inbound
         if id in inbound:
-            inbound.note(Notification("notifications/cancelled", {"requestId": id}))
+            inbound.note(cancellation(id))
 
     def _answer(self, line: bytes) -> None:
         message = decode(line)
@@ -280,10 +280,10 @@ class SharedSession(SessionSharing):
         return True
 
     def _cancellation_for_others(self, message: object) -> dict[str, Json] | None:
-        if not isinstance(message, Notification) or message.method != "notifications/cancelled":
+        params = read_cancellation(message) if isinstance(message, Notification) else None
+        if params is None or params.request_id in self._replica.inbound:
             return None
-        id = message.params.get("requestId")
-        return {"cancel": id} if is_id(id) and id not in self._replica.inbound else None
+        return {"cancel": params.request_id}
 
     def _answer_for_others(self, answer: Response) -> dict[str, Json] | None:
         id, error = answer.id, answer.error
