@@ -24,6 +24,7 @@ from trio_mcp.extensions.tasks.slots import Slots
 from trio_mcp.registry.states import MOST_STATES, STATES_OF_ONE
 from trio_mcp.store.memory import MAX_MEMORY
 from trio_mcp.telemetry import BOUNDS
+from trio_mcp.transports.http import bodies
 from trio_mcp.transports.http.guard import MOST_SCRAPES, SCRAPES
 
 PAGE: Final = ROOT / "docs" / "limits.md"
@@ -68,6 +69,14 @@ ROWS: Final = (
         "open requests over HTTP, streams and subscriptions among them",
         [HttpPolicy().max_concurrent_each],
         [f"{HTTP}/test_shares.py::test_one_address_has_so_many_open_requests"],
+    ),
+    Row(
+        "bodies of requests that are longer than 65,536 bytes, until they have been answered",
+        [HttpPolicy().max_received_bytes, int(HttpPolicy().max_received_bytes * bodies.SHARE)],
+        [
+            f"{HTTP}/test_shares.py::test_one_owner_has_three_quarters_of_the_room_for_long_bodies",
+            f"{HTTP}/test_shares.py::test_who_has_most_long_bodies_makes_room_for_others",
+        ],
     ),
     Row(
         "calls that run over HTTP",

@@ -20,7 +20,7 @@ from tests.transports.http.support import (
     hosting,
 )
 from tests.transports.http.test_app_sse import PATH, SseClient
-from trio_mcp import Context, HttpPolicy, Limits
+from trio_mcp import Context, HttpPolicy, Limits, http_app
 
 pytestmark = pytest.mark.requirement("F2")
 
@@ -170,3 +170,104 @@ async def test_one_address_has_so_many_open_requests() -> None:
         assert text_of(await mine.call("echo", text="x")) == "x"
         for stream in streams[1:]:
             stream.disconnect()
+
+
+# -- long bodies ----------------------------------------------------------------------------------
+
+LONG: int = 100_000
+"""Bytes of a body of which a client with room for four of them may have three."""
+
+
+def room_for(count: int) -> dict[str, Any]:
+    return {
+        "policy": HttpPolicy(max_received_bytes=count * LONG),
+        "limits": Limits(max_message_bytes=LONG + LONG // 3),
+    }
+
+
+async def begin_body(host: Host, address: tuple[str, int]) -> Response:
+    """A request with a long body that does not come to its end."""
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    response = host.send("POST", headers=headers, body=None, client=address)
+    response.upload(b" " * LONG, more=True)
+    await wait_all_tasks_blocked()
+    return response
+
+
+async def test_one_owner_has_three_quarters_of_the_room_for_long_bodies() -> None:
+    mine, theirs = ("127.0.0.1", 1), ("127.0.0.2", 1)
+    async with hosting(registry_of(echo), **room_for(4)) as host:
+        bodies = [await begin_body(host, mine) for _ in range(3)]
+        refused = await begin_body(host, mine)
+        assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+        assert "no room for so many long requests" in refused.error["message"]
+        client = ModernClient(host)
+        assert text_of(await client.call("echo", text="short")) == "short"
+        client.address = theirs
+        long = "x" * (LONG - 1000)
+        assert text_of(await client.call("echo", text=long)) == long
+        assert not any(body.ended.is_set() for body in bodies)
+        bodies[0].disconnect()
+        await bodies[0].end()
+        client.address = mine
+        assert text_of(await client.call("echo", text=long)) == long
+        for body in bodies[1:]:
+            body.disconnect()
+
+
+async def test_who_has_most_long_bodies_makes_room_for_others() -> None:
+    async with hosting(registry_of(echo), **room_for(4)) as host:
+        mine = [await begin_body(host, ("127.0.0.1", 1)) for _ in range(3)]
+        theirs = [await begin_body(host, ("127.0.0.2", 1)) for _ in range(2)]
+        assert mine[0].status == 429  # which came first
+        refused = await begin_body(host, ("127.0.0.2", 1))  # they have as many as I have
+        assert refused.status == 429
+        for body in (*mine[1:], *theirs):
+            assert not body.ended.is_set()
+            body.disconnect()
+
+
+@pytest.mark.parametrize("kind", [ModernClient, LegacyClient])
+async def test_a_long_body_counts_until_its_call_has_ended(
+    kind: type[ModernClient] | type[LegacyClient],
+) -> None:
+    """In a session, that may be after its client has left."""
+    go_on = trio.Event()
+
+    async def wait(text: str) -> int:
+        await go_on.wait()
+        return len(text)
+
+    long = "x" * LONG
+    async with hosting(registry_of(wait, echo), **room_for(2)) as host:
+        client = kind(host)
+        if isinstance(client, LegacyClient):
+            await client.initialize()
+        call = client.begin_call("wait", text=long)
+        await wait_all_tasks_blocked()
+        if isinstance(client, LegacyClient):
+            call.disconnect()
+            await call.end()
+        refused = await client.begin_call("echo", text=long).end()
+        assert refused.status == 429
+        go_on.set()
+        if isinstance(client, ModernClient):
+            assert text_of(await call.answer()) == str(len(long))
+        await wait_all_tasks_blocked()
+        assert text_of(await client.call("echo", text=long)) == long
+
+
+async def test_a_subscription_keeps_no_long_body() -> None:
+    async with hosting(registry_of(echo), **room_for(2)) as host:
+        client = ModernClient(host)
+        params = {"notifications": {"toolsListChanged": True}, "more": "x" * LONG}
+        stream = client.begin("subscriptions/listen", params)
+        assert await stream.message() is not None
+        long = "x" * (LONG - 1000)
+        assert text_of(await client.call("echo", text=long)) == long
+        stream.disconnect()
+
+
+def test_the_longest_message_must_have_room() -> None:
+    with pytest.raises(ValueError, match="which is less: raise it"):
+        http_app(registry_of(echo), policy=HttpPolicy(max_received_bytes=1_000_000))

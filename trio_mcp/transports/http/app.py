@@ -26,6 +26,7 @@ from trio_mcp.server.server import Server
 from trio_mcp.store.errors import StoreError
 from trio_mcp.telemetry import OTHER, Telemetry, is_configured
 from trio_mcp.transports.http.answering import ending_in_order
+from trio_mcp.transports.http.bodies import SHARE, Bodies
 from trio_mcp.transports.http.cors import answer_preflight, is_preflight
 from trio_mcp.transports.http.documents import PublicDocument, check_get
 from trio_mcp.transports.http.endpoint import McpEndpoint, context_of
@@ -111,6 +112,7 @@ class HttpApp:
         self._catalogue = catalogue_of(self.registry)
         self._guard = Guard(self._policy, self._path)
         self._shares = Shares(self._policy)
+        self._bodies = Bodies(self._policy.max_received_bytes)
         self.metrics = Metrics(self._prometheus)
         self.metrics.count_waiting = lambda: self._shares.waiting
         self._runner = Runner(self._limits.cancel_timeout)
@@ -382,6 +384,7 @@ class HttpApp:
             raise Refusal(405, f"This path is for {allowed}.", [(b"allow", allowed.encode())])
         owner = http.owner
         self._shares.enter(owner)
+        http.bodies = self._bodies
         try:
             await answer(http)
         except StoreError as error:
@@ -390,6 +393,7 @@ class HttpApp:
             raise Refusal(503, why, [(b"retry-after", b"1")], reason="store") from None
         finally:
             self._shares.leave(owner)
+            http.leave_long_body()
 
     async def _serve_page(self, http: HttpRequest) -> None:
         page = self._pages.get(http.path)
@@ -493,7 +497,7 @@ def http_app(
 
     Raises:
         ValueError: A path does not begin with a slash, or is already in use; or the explorer would
-            be for other machines, without a token.
+            be for other machines, without a token; or the longest message of a client has no room.
         TypeError: The store or the `prometheus` registry is none, or an option is of another type.
 
     Example:
@@ -527,6 +531,11 @@ def http_app(
         check_protected(policy)
         page = ExplorerPage.load({"endpoint": path.lstrip("/")})
     limits = option("limits", limits, Limits)
+    if limits.max_message_bytes > policy.max_received_bytes * SHARE:
+        raise ValueError(
+            f"a message may have {limits.max_message_bytes} bytes (Limits.max_message_bytes), all "
+            f"of a client {SHARE:.0%} of HttpPolicy.max_received_bytes, which is less: raise it"
+        )
     return HttpApp(
         registry, path, policy, sessions, limits, sse_path, card, page, store, prometheus, fallback
     )

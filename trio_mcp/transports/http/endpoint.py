@@ -252,6 +252,8 @@ class McpEndpoint:
                 status = status_of(request) if modern else 200
                 await finish(http, outgoing(http, id, request), status)
                 return
+            if request.long_lived:
+                http.leave_long_body()
             if request.may_notify:
                 channel = request.channel = QueuedChannel(
                     http, self._policy.keep_alive, self._server.limits.max_outgoing_bytes

@@ -149,6 +149,11 @@ class HttpPolicy:
     wait. Of its requests, as many may be open, those of streams and subscriptions too; further
     ones are refused (429). A client is a principal, or without tokens an address, as for `rate`."""
 
+    max_received_bytes: int = field(default=256 * 1024 * 1024, validator=_count)
+    """Bytes of all bodies that are longer than 64 KiB, until they have been answered. One client
+    may have three quarters. Where there is no room for another, the client who has most of them
+    loses one that has not come to its end; else the new one is refused (429)."""
+
     keep_alive: float = field(default=15.0, validator=bound())
     """Seconds between the comments that keep a quiet stream open."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field
 
+from trio_mcp.transports.http.bodies import SHORT, Bodies, LongBody, NoRoom
 from trio_mcp.transports.http.server.asgi import AsgiApp, Message, Receive, Scope, Send
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Json, encode, error_line
@@ -108,6 +109,10 @@ class HttpRequest:
     """To whose share of anything it counts: the principal, or without one its address."""
     deadline: float = inf
     """When its token is good no more, by Trio's clock."""
+    bodies: Bodies | None = field(default=None, repr=False)
+    """What bounds long bodies, where clients may send any."""
+    long_body: LongBody | None = field(default=None, repr=False)
+    """What its own holds of that."""
     answer_headers: list[Header] = field(factory=list, repr=False)
     started: bool = False
     complete: bool = False
@@ -157,21 +162,49 @@ class HttpRequest:
         """Read the body.
 
         Raises:
-            Refusal: It is longer than `limit` bytes (413).
+            Refusal: It is longer than `limit` bytes (413), or there is no room for it (429).
             Disconnected: The client left.
         """
         length = self.headers.get(b"content-length", b"")
         if length.isdigit() and (len(length) > 18 or int(length) > limit):
             raise _too_large(limit)
-        pieces, size = [], 0
-        while (message := await self.receive())["type"] == "http.request":
-            pieces.append(message.get("body", b""))
-            size += len(pieces[-1])
-            if size > limit:
-                raise _too_large(limit)
-            if not message.get("more_body"):
-                return b"".join(pieces)  # which copies nothing if there is only one
-        raise Disconnected
+        pieces: list[bytes] = []
+        size, more = 0, True
+        while more and (size <= SHORT or self.bodies is None):
+            size, more = await self._take_piece(pieces, size, limit)
+        if size > SHORT and self.bodies is not None:
+            body = self.long_body = LongBody(self.bodies, self.owner)
+            try:
+                with body.receiving():
+                    body.grow(size)
+                    while more:
+                        size, more = await self._take_piece(pieces, size, limit)
+                        body.grow(size)
+            except NoRoom:
+                raise _no_room() from None
+        return b"".join(pieces)  # which copies nothing if there is only one
+
+    def leave_long_body(self) -> None:
+        """Hold no room for its body any more."""
+        body = self.take_long_body()
+        if body is not None:
+            body.leave()
+
+    def take_long_body(self) -> LongBody | None:
+        """Return what its body holds; the caller has to let go of it."""
+        body, self.long_body = self.long_body, None
+        return body
+
+    async def _take_piece(self, pieces: list[bytes], size: int, limit: int) -> tuple[int, bool]:
+        """Take a piece more; returns the size of all, and whether there is another."""
+        message = await self.receive()
+        if message["type"] != "http.request":
+            raise Disconnected
+        pieces.append(message.get("body", b""))
+        size += len(pieces[-1])
+        if size > limit:
+            raise _too_large(limit)
+        return size, message.get("more_body", False)
 
     async def respond(
         self,
@@ -272,3 +305,12 @@ left, and a `StoreError` when other instances have to be asked or told, and cann
 
 def _too_large(limit: int) -> Refusal:
     return Refusal(413, f"The body of a request may have {limit} bytes at most.")
+
+
+def _no_room() -> Refusal:
+    return Refusal(
+        429,
+        "There is no room for so many long requests at a time; try again.",
+        [(b"retry-after", b"1")],
+        reason="long bodies",
+    )

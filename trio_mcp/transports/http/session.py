@@ -32,6 +32,7 @@ from trio_mcp.server.session import Session
 from trio_mcp.server.subscriptions import send_changes
 from trio_mcp.store.errors import StoreError
 from trio_mcp.telemetry import HTTP
+from trio_mcp.transports.http.bodies import LongBody
 from trio_mcp.transports.http.events import EventStore
 from trio_mcp.transports.http.request import (
     HttpRequest,
@@ -364,14 +365,17 @@ class HttpSession:
             self.forget(stream)
             raise
         assert self._nursery is not None
-        self._nursery.start_soon(self._run_call, request, name=request.label)
+        body = http.take_long_body()  # the call may outlast the request that brought it
+        self._nursery.start_soon(self._run_call, request, body, name=request.label)
         return stream
 
-    async def _run_call(self, request: InboundRequest) -> None:
+    async def _run_call(self, request: InboundRequest, body: LongBody | None) -> None:
         try:
             await self._runner.run(request)
         finally:
             self.last_used = self.now()
+            if body is not None:
+                body.leave()
 
     # -- streams --------------------------------------------------------------------------
 
