@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from trio_mcp.auth.proxy.grants import MAX_LOGINS, Grant, Grants, Lost, ProviderTokens
@@ -11,7 +13,7 @@ pytestmark = pytest.mark.requirement("P3")
 
 
 async def test_one_person_has_so_many_logins_and_ends_none_of_another() -> None:
-    grants = Grants(MemoryStore(), "logins", ["secret"], 1000.0, lambda: 100.0)
+    grants, now = Grants(MemoryStore(), "logins", ["secret"], 1000.0), time.time()
 
     async def log_in(subject: str, used: float) -> str:
         id = grants.new_id(subject)
@@ -32,8 +34,10 @@ async def test_one_person_has_so_many_logins_and_ends_none_of_another() -> None:
         await grants.begin(grant)
         return id
 
-    bob = await log_in("bob", 0.0)
-    oldest, *others = [await log_in("alice", 1.0 + number) for number in range(MAX_LOGINS + 1)]
+    bob = await log_in("bob", now - 100.0)
+    oldest, *others = [
+        await log_in("alice", now - 99.0 + number) for number in range(MAX_LOGINS + 1)
+    ]
     with pytest.raises(Lost):
         await grants.get(oldest)
     for id in (bob, *others):

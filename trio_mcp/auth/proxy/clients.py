@@ -10,14 +10,13 @@ import re
 import secrets
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-import trio
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from trio_mcp.auth.digests import digest_of, same
 from trio_mcp.auth.fetching import Fetcher
@@ -155,35 +154,20 @@ def _redirects_in(document: Mapping[str, Any], hosts: Collection[str] | None) ->
     return found
 
 
+@define(eq=False, repr=False)
 class Clients:
-    """Finds clients by their ids, and registers them.
+    """Finds clients by their ids, and registers them."""
 
-    Args:
-        seal: Seals registrations.
-        fetcher: Fetches the documents of clients.
-        issuer: This server, from which clients may send us no nearer than it is.
-        hosts: Where codes may be sent; `None` for anywhere.
-        nursery: Runs the requests for documents, which several logins wait for.
-        clock: Seconds since 1970.
-    """
-
-    def __init__(
-        self,
-        seal: Seal,
-        fetcher: Fetcher,
-        issuer: str,
-        hosts: Collection[str] | None,
-        nursery: trio.Nursery,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._seal = seal
-        self._fetcher = fetcher
-        self._issuer = issuer
-        self._hosts = hosts
-        self._clock = clock
-        self._documents: OrderedDict[str, tuple[float, ProxyClient]] = OrderedDict()
-        self._fetches: SingleFlight[ProxyClient | Exception] = SingleFlight(nursery)
-        self._fetching: Counter[str] = Counter()
+    _seal: Seal
+    _fetcher: Fetcher
+    _issuer: str
+    """This server, from which clients may send us no nearer than it is."""
+    _hosts: Collection[str] | None
+    """Where codes may be sent; `None` for anywhere."""
+    _fetches: SingleFlight[ProxyClient | Exception]
+    """The requests for documents, which several logins wait for."""
+    _documents: OrderedDict[str, tuple[float, ProxyClient]] = field(factory=OrderedDict, init=False)
+    _fetching: Counter[str] = field(factory=Counter, init=False)
 
     def register(self, document: Any) -> dict[str, Any]:
         """Register a client; return the response (RFC 7591, section 3.2.1).
@@ -201,7 +185,7 @@ class Clients:
         redirects, name = _redirects_in(document, self._hosts), _name_in(document)
         secret = None if method == "none" else secrets.token_urlsafe(32)
         kept = {"n": name, "r": redirects, "m": method, "s": secret and digest_of(secret)}
-        now = int(self._clock())
+        now = int(time.time())
         answer: dict[str, Any] = {
             "client_id": self._seal.seal({**kept, "i": secrets.token_urlsafe(9)}),
             "client_id_issued_at": now,
@@ -245,7 +229,7 @@ class Clients:
         )
 
     async def _described(self, url: str, address: str) -> ProxyClient:
-        now = self._clock()
+        now = time.time()
         until, client = self._documents.get(url, (0.0, None))
         if client is None or (until <= now and not self._is_busy(address)):
             found = await self._fetches.run(url, partial(self._looked_up, url, address))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from math import inf
 from typing import Final, Protocol
@@ -57,7 +57,6 @@ class _Exchange:
     client_secret: str = field(repr=False, validator=validators.min_len(1))
     scopes: Collection[str] = field(default=(), converter=scopes_of)
     fetching: Fetching = field(factory=Fetching, repr=False)
-    _clock: Callable[[], float] = field(default=time.time, repr=False)
     _kept: OrderedDict[str, tuple[str, float]] = field(factory=OrderedDict, init=False, repr=False)
 
     async def __call__(self, context: HasProviderToken) -> str:
@@ -69,7 +68,7 @@ class _Exchange:
         subject = await context.provider_token()
         key = digest_of(subject)
         token, ends = self._kept.get(key, ("", 0.0))
-        if self._clock() >= ends:
+        if time.time() >= ends:
             token, ends = await self._ask(subject)
             self._kept[key] = token, ends
             if len(self._kept) > _MAX_KEPT:
@@ -100,7 +99,7 @@ class _Exchange:
         seconds = document.get("expires_in")
         is_known = isinstance(seconds, int | float) and not isinstance(seconds, bool)
         lasts = float(seconds) - _EARLY if is_known and seconds < inf else 0.0
-        return token, self._clock() + lasts
+        return token, time.time() + lasts
 
 
 @public_in("trio_mcp.auth")

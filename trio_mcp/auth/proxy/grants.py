@@ -13,12 +13,12 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final, Literal
 
 import trio
-from attrs import asdict, evolve, field, frozen
+from attrs import asdict, define, evolve, field, frozen
 
 from trio_mcp.auth.digests import same
 from trio_mcp.auth.proxy.seal import Seal, derived_key
@@ -74,31 +74,21 @@ class Lost(Exception):
 Kind = Literal["code", "refresh"]
 
 
+@define(eq=False, repr=False, slots=False)
 class Grants:
-    """Keeps logins in a store.
+    """Keeps logins in a store."""
 
-    Args:
-        store: The store.
-        partition: The partition of all keys.
-        secrets: Seal them, and make their codes and tokens.
-        ttl: Seconds after which a login ends, however it is used.
-        clock: Seconds since 1970.
-    """
+    store: Store = field(repr=False)
+    _partition: str
+    """The partition of all keys."""
+    _secrets: Sequence[str] = field(repr=False)
+    """Seal them, and make their codes and tokens."""
+    _ttl: float
+    """Seconds after which a login ends, however it is used."""
 
-    def __init__(
-        self,
-        store: Store,
-        partition: str,
-        secrets: Sequence[str],
-        ttl: float,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._store = store
-        self._partition = partition
-        self._seal = Seal(secrets, "grants", clock)
-        self._keys = [derived_key(secret, "codes and refresh tokens") for secret in secrets]
-        self._ttl = ttl
-        self._clock = clock
+    def __attrs_post_init__(self) -> None:
+        self._seal = Seal(self._secrets, "grants")
+        self._keys = [derived_key(secret, "codes and refresh tokens") for secret in self._secrets]
 
     # -- codes and refresh tokens ---------------------------------------------------------
 
@@ -140,7 +130,7 @@ class Grants:
         """
         await self._make_room(grant.id)
         value = self._sealed(grant)
-        await self._store.commit(Put(self._key(grant.id), value, ttl=CODE_TTL, expect=ABSENT))
+        await self.store.commit(Put(self._key(grant.id), value, ttl=CODE_TTL, expect=ABSENT))
         return self.token("code", grant.id, 0)
 
     async def _make_room(self, id: str) -> None:
@@ -149,7 +139,7 @@ class Grants:
         found: list[tuple[bool, float, str]] = []
         cursor: str | None = ""
         while cursor is not None:  # a page has few entries if they are long
-            page = await self._store.scan(folder, cursor, limit=MAX_LOGINS)
+            page = await self.store.scan(folder, cursor, limit=MAX_LOGINS)
             for entry in page.entries:
                 await trio.lowlevel.checkpoint()  # opening a long one takes its time
                 grant = self._opened(entry.value)
@@ -161,7 +151,7 @@ class Grants:
                 )
             cursor = page.cursor
         for _, _, key in sorted(found)[: max(0, len(found) - MAX_LOGINS + 1)]:
-            await self._store.commit(Delete(key), News(key))
+            await self.store.commit(Delete(key), News(key))
 
     async def get(self, id: str) -> tuple[Grant, int]:
         """Return a login, and its version.
@@ -170,7 +160,7 @@ class Grants:
             Lost: It has ended.
             StoreError: The store cannot be used.
         """
-        entry = await self._store.get(self._key(id))
+        entry = await self.store.get(self._key(id))
         grant = None if entry is None else self._opened(entry.value)
         if entry is None or grant is None or self._left(grant) <= 0:
             raise Lost
@@ -183,7 +173,7 @@ class Grants:
             Conflict: It was changed meanwhile.
             StoreError: The store cannot be used.
         """
-        now = self._clock()
+        now = time.time()
         if grant.generation == 0:
             grant = evolve(grant, began=now)
         grant = evolve(grant, generation=grant.generation + 1, used=now)
@@ -199,7 +189,7 @@ class Grants:
         """
         key, ttl = self._key(grant.id), CODE_TTL if grant.generation == 0 else self._left(grant)
         value = self._sealed(grant)
-        await self._store.commit(Put(key, value, ttl=max(ttl, 1.0), expect=version), News(key))
+        await self.store.commit(Put(key, value, ttl=max(ttl, 1.0), expect=version), News(key))
 
     async def end(self, id: str) -> None:
         """End a login: none of its tokens is good any more.
@@ -208,16 +198,16 @@ class Grants:
             StoreError: The store cannot be used.
         """
         key = self._key(id)
-        await self._store.commit(Delete(key), News(key))
+        await self.store.commit(Delete(key), News(key))
 
     def is_graced(self, grant: Grant, generation: int) -> bool:
         """Whether a refresh token is the one before the last, which was replaced just now."""
-        recent = self._clock() <= grant.used + GRACE
+        recent = time.time() <= grant.used + GRACE
         return 0 < generation == grant.generation - 1 and recent
 
     def _left(self, grant: Grant) -> float:
         """Return the seconds until a login ends if it is not used."""
-        now = self._clock()
+        now = time.time()
         return min(grant.began + self._ttl, grant.used + self._ttl / _IDLE) - now
 
     # -- renewals, one at a time ----------------------------------------------------------
@@ -225,19 +215,14 @@ class Grants:
     async def claim(self, id: str, seconds: float) -> bool:
         """Claim the renewal of a login's tokens; return whether no other instance has it."""
         try:
-            await self._store.commit(Put(self._claim(id), b"", ttl=seconds, expect=ABSENT))
+            await self.store.commit(Put(self._claim(id), b"", ttl=seconds, expect=ABSENT))
         except Conflict:
             return False
         return True
 
     async def release(self, id: str) -> None:
         """Give a claim back."""
-        await self._store.commit(Delete(self._claim(id)), News(self._key(id)))
-
-    @property
-    def store(self) -> Store:
-        """The store."""
-        return self._store
+        await self.store.commit(Delete(self._claim(id)), News(self._key(id)))
 
     def channel(self, id: str) -> str:
         """Return the channel on which changes of a login are posted."""

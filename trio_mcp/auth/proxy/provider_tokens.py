@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
 import trio
-from attrs import evolve
+from attrs import evolve, frozen
 
 from trio_mcp.auth.proxy.grants import Grant, Grants, Lost, ProviderTokens
 from trio_mcp.auth.proxy.upstream import Ended, Upstream
@@ -36,27 +35,14 @@ _ENDED: Final = "The login at the provider has ended: log in again."
 _LATER: Final = "The provider gives no token at the moment: try again in a while."
 
 
+@frozen(eq=False, repr=False)
 class ProviderTokenKeeper:
-    """Keeps the provider's tokens of logins fresh.
+    """Keeps the provider's tokens of logins fresh."""
 
-    Args:
-        grants: The logins.
-        upstream: The provider.
-        nursery: Runs the renewals, which go on when a call that waits for one is cancelled.
-        clock: Seconds since 1970.
-    """
-
-    def __init__(
-        self,
-        grants: Grants,
-        upstream: Upstream,
-        nursery: trio.Nursery,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._grants = grants
-        self._upstream = upstream
-        self._clock = clock
-        self._renewals: SingleFlight[bool | Exception] = SingleFlight(nursery)
+    _grants: Grants
+    _upstream: Upstream
+    _renewals: SingleFlight[bool | Exception]
+    """These go on when a call that waits for one is cancelled."""
 
     async def token_of(self, id: str) -> str:
         """Return the provider's token of a login.
@@ -83,7 +69,7 @@ class ProviderTokenKeeper:
         """
         id = grant.id
         for early in (_EARLY, 0.0, 0.0):  # a provider may give out tokens of a few seconds
-            if self._is_fresh(grant.tokens, early):
+            if _is_fresh(grant.tokens, early):
                 return grant, version
             renewed = await self._renewals.run(id, partial(self._renewed, id, early))
             if isinstance(renewed, Exception):
@@ -91,7 +77,7 @@ class ProviderTokenKeeper:
             if not renewed:
                 await self._wait(id, version)
             grant, version = await self._grants.get(id)
-        if not self._is_fresh(grant.tokens, 0.0):
+        if not _is_fresh(grant.tokens, 0.0):
             raise AuthorizationError("the provider gives out tokens that have expired")
         return grant, version
 
@@ -103,7 +89,7 @@ class ProviderTokenKeeper:
             try:
                 # As another instance has left it: it may have renewed it just before.
                 grant, version = await self._grants.get(id)
-                if not self._is_fresh(grant.tokens, early):
+                if not _is_fresh(grant.tokens, early):
                     await self._renew(grant, version)
             finally:
                 with trio.move_on_after(_CLEAN_UP, shield=True), suppress(StoreError):
@@ -143,5 +129,6 @@ class ProviderTokenKeeper:
                 with trio.move_on_after(_CLAIM_TIME):
                     await news.wait()
 
-    def _is_fresh(self, tokens: ProviderTokens, early: float) -> bool:
-        return tokens.expires is None or self._clock() < tokens.expires - early
+
+def _is_fresh(tokens: ProviderTokens, early: float) -> bool:
+    return tokens.expires is None or time.time() < tokens.expires - early

@@ -21,7 +21,7 @@ from urllib.parse import unquote_plus
 
 import orjson
 import trio
-from attrs import asdict, evolve, frozen
+from attrs import asdict, define, evolve, field, frozen
 
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.digests import digest_of, same
@@ -48,6 +48,7 @@ from trio_mcp.auth.proxy.web import (
 from trio_mcp.auth.scopes import is_scope, scope_text
 from trio_mcp.auth.server.credentials import IssuerUnavailable, TokenRefused
 from trio_mcp.auth.server.resource import OpenedAuth
+from trio_mcp.auth.server.single_flight import SingleFlight
 from trio_mcp.auth.urls import canonical
 from trio_mcp.background import background_nursery
 from trio_mcp.errors import AuthorizationError
@@ -87,49 +88,37 @@ class _Login:
     nonce: str
 
 
+@define(eq=False, repr=False, slots=False)
 class ProxyServer:
-    """Serves the logins of one server.
+    """Serves the logins of one server."""
 
-    Args:
-        how: The options.
-        store: Keeps logins and keys.
-        title: What people know this server as.
-        scopes: Returns the scopes that this server knows.
-        upstream: The provider.
-        clients: The clients.
-        nursery: Runs what several calls wait for.
-        clock: Seconds since 1970.
-    """
+    _how: ProxySettings
+    _store: Store = field(repr=False)
+    """Keeps logins and keys."""
+    _title: str
+    """What people know this server as."""
+    _scopes: Callable[[], frozenset[str]]
+    """Returns the scopes that this server knows."""
+    _upstream: Upstream
+    _clients: Clients
+    _nursery: trio.Nursery
+    """Runs what several calls wait for."""
+    counts: Counter[str] = field(factory=Counter, init=False)
+    """How many logins got how far."""
 
-    def __init__(
-        self,
-        how: ProxySettings,
-        store: Store,
-        title: str,
-        scopes: Callable[[], frozenset[str]],
-        upstream: Upstream,
-        clients: Clients,
-        nursery: trio.Nursery,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._how = how
-        self._title = title
-        self._scopes = scopes
-        self._upstream = upstream
-        self._clients = clients
-        self._clock = clock
+    def __attrs_post_init__(self) -> None:
+        how, store = self._how, self._store
         # Apart, so that nothing that waits for a consent passes for a login that has it.
-        self._asked = Seal(how.secrets, "logins without consent", clock)
-        self._logins = Seal(how.secrets, "logins", clock)
-        self._cookies = Seal(how.secrets, "browsers", clock)
+        self._asked = Seal(how.secrets, "logins without consent")
+        self._logins = Seal(how.secrets, "logins")
+        self._cookies = Seal(how.secrets, "browsers")
         # Several servers may share a store.
         partition = f"oauth-{digest_of(how.resource)}"
-        self._grants = Grants(store, partition, how.secrets, how.login_ttl, clock)
-        keys_seal = Seal(how.secrets, "signing keys", clock)
-        self._keys = SigningKeys(store, f"{partition}:keys", keys_seal, how.token_ttl, clock)
-        self.keeper = ProviderTokenKeeper(self._grants, upstream, nursery, clock)
-        self.counts = Counter[str]()
-        """How many logins got how far."""
+        self._grants = Grants(store, partition, how.secrets, how.login_ttl)
+        keys_seal = Seal(how.secrets, "signing keys")
+        self._keys = SigningKeys(store, f"{partition}:keys", keys_seal, how.token_ttl)
+        renewals: SingleFlight[bool | Exception] = SingleFlight(self._nursery)
+        self.keeper = ProviderTokenKeeper(self._grants, self._upstream, renewals)
         is_secure = how.issuer.startswith("https:")
         self._cookie = "__Host-trio-mcp" if is_secure else "trio-mcp"
         self._cookie_flags = "; Path=/; HttpOnly; SameSite=Lax" + ("; Secure" if is_secure else "")
@@ -411,7 +400,7 @@ class ProxyServer:
     def _new_grant(
         self, login: _Login, scopes: list[str], identity: Identity, tokens: ProviderTokens
     ) -> Grant:
-        now = self._clock()
+        now = time.time()
         return Grant(
             id=self._grants.new_id(identity.subject),
             subject=identity.subject,
@@ -565,7 +554,7 @@ class ProxyServer:
     async def _access_token(
         self, grant: Grant, client: ProxyClient, scopes: tuple[str, ...]
     ) -> str:
-        now = int(self._clock())
+        now = int(time.time())
         claims = {
             "iss": self._how.issuer,
             "aud": self._how.resource,
@@ -718,9 +707,10 @@ async def serving_logins(
     """Serve logins for the length of the block."""
     fetching = how.fetching or Fetching(timeout=10.0)
     async with fetching.opened() as fetcher, background_nursery() as nursery:
-        upstream = Upstream(how.provider, how.callback_url, fetcher, nursery)
+        upstream = Upstream(how.provider, how.callback_url, fetcher, SingleFlight(nursery))
         seal = Seal(how.secrets, "clients")
-        clients = Clients(seal, fetcher, how.issuer, how.redirect_hosts, nursery)
+        fetches: SingleFlight[ProxyClient | Exception] = SingleFlight(nursery)
+        clients = Clients(seal, fetcher, how.issuer, how.redirect_hosts, fetches)
         server = ProxyServer(how, store, title, scopes, upstream, clients, nursery)
         tokens = {how.issuer: server.keeper.token_of}
         yield OpenedAuth(server.pages(), server.verify, tokens, server.counts)

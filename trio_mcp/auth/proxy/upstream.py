@@ -10,8 +10,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
-import trio
-from attrs import frozen
+from attrs import define, field, frozen
 
 from trio_mcp.auth.digests import same
 from trio_mcp.auth.documents import (
@@ -57,33 +56,18 @@ class Ended(AuthorizationError):
     """The provider does not renew a login any more."""
 
 
+@define(eq=False, repr=False)
 class Upstream:
-    """Makes the requests to a provider, for as long as the server runs.
+    """Makes the requests to a provider, for as long as the server runs."""
 
-    Args:
-        provider: The provider.
-        callback: Our redirect URI.
-        fetcher: Makes the requests.
-        nursery: Runs those that several logins wait for.
-        clock: Seconds since 1970.
-    """
-
-    def __init__(
-        self,
-        provider: LoginProvider,
-        callback: str,
-        fetcher: Fetcher,
-        nursery: trio.Nursery,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._provider = provider
-        self._callback = callback
-        self._fetcher = fetcher
-        self._clock = clock
-        self._lookups: SingleFlight[Endpoints | AuthorizationError] = SingleFlight(nursery)
-        self._key_fetches: SingleFlight[bool] = SingleFlight(nursery)
-        self._known: tuple[float, Endpoints] | None = None
-        self._keys: IssuerKeys | None = None
+    _provider: LoginProvider
+    _callback: str
+    """Our redirect URI."""
+    _fetcher: Fetcher
+    _flights: SingleFlight[Any]
+    """The requests that several logins wait for."""
+    _known: tuple[float, Endpoints] | None = field(default=None, init=False)
+    _keys: IssuerKeys | None = field(default=None, init=False)
 
     # -- where it is ----------------------------------------------------------------------
 
@@ -101,11 +85,11 @@ class Upstream:
                 provider.revocation_endpoint,
                 None,
             )
-        if self._known is None or self._known[0] <= self._clock():
-            found = await self._lookups.run("metadata", self._discover)
+        if self._known is None or self._known[0] <= time.time():
+            found = await self._flights.run("metadata", self._discover)
             if isinstance(found, AuthorizationError):
                 raise found
-            self._known = self._clock() + _METADATA_TTL, found
+            self._known = time.time() + _METADATA_TTL, found
         return self._known[1]
 
     async def _discover(self) -> Endpoints | AuthorizationError:
@@ -149,7 +133,7 @@ class Upstream:
         return IssuerKeys(
             metadata.issuer,
             partial(self._fetcher.get, near=None),
-            self._key_fetches,
+            self._flights,
             _METADATA_TTL,
             self._fetcher.how.timeout,
             lambda: None,
@@ -241,7 +225,7 @@ class Upstream:
         issuer = issuer.replace(_TENANT, str(claims.get("tid", "")))
         audience, client = claims.get("aud"), self._provider.client_id
         listed = audience if isinstance(audience, list) else [audience]
-        now, expires, issued = self._clock(), claims.get("exp"), claims.get("iat", 0)
+        now, expires, issued = time.time(), claims.get("exp"), claims.get("iat", 0)
         wrong = {
             "it is of another issuer": claims.get("iss") != issuer,
             "it is for another client": client not in listed
@@ -329,7 +313,7 @@ class Upstream:
         return ProviderTokens(
             access=access,
             refresh=refresh,
-            expires=self._clock() + seconds if is_bounded else None,  # type: ignore[operator]
+            expires=time.time() + seconds if is_bounded else None,  # type: ignore[operator]
         )
 
 

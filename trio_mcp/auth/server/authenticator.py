@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
@@ -74,14 +74,7 @@ class Shared:
 class Authenticator:
     """Authenticates requests by the rules of a `ResourceServer`, for as long as a server runs.
 
-    Args:
-        server: The rules.
-        scopes: The scopes that any request needs.
-        nursery: Runs the requests to issuers.
-        fetcher: Makes them.
-        clock: Seconds since 1970.
-        shared: What the instances of the server share.
-        verify: Verifies tokens, where the rules do not say how.
+    It needs `scopes` of any request; `verify` is for rules that do not say how tokens are verified.
     """
 
     def __init__(
@@ -90,22 +83,19 @@ class Authenticator:
         scopes: frozenset[str],
         nursery: trio.Nursery,
         fetcher: Fetcher,
-        clock: Callable[[], float],
         shared: Shared,
         verify: VerifyFor | None = None,
     ) -> None:
         self._server = server
         self._scopes = scopes
-        self._clock = clock
         self._cache = TokenCache(server.max_cached_tokens)
         self._refused_for = 0.0
         self._verify = verify or self._verifier(nursery, fetcher, shared.answers)
-        self._is_dpop_required = server.dpop is not None and server.dpop.required
+        how = server.dpop
+        self._is_dpop_required = how is not None and how.required
         self._proofs: ProofVerifier | None = None
-        if server.dpop is not None:
-            self._proofs = ProofVerifier(
-                server, server.dpop, clock, shared.proofs, shared.nonce_keys
-            )
+        if how is not None:
+            self._proofs = ProofVerifier(server, how, shared.proofs, shared.nonce_keys)
 
     def _verifier(self, nursery: trio.Nursery, fetcher: Fetcher, answers: Answers) -> VerifyFor:
         server, how, check = self._server, self._server.verifier, ClaimsCheck(self._server)
@@ -113,13 +103,13 @@ class Authenticator:
             self._refused_for = min(_REFUSED_FOR, how.cache_ttl)
             asks: SingleFlight[Answer | None] = SingleFlight(nursery)
             post = partial(fetcher.post, near=None)  # the author trusts the issuers
-            return Introspector(server, check, how, post, asks, self._clock, answers)
+            return Introspector(server, check, how, post, asks, answers)
         if how is not None:
             return _lasting(how, 0.0)
         get, flights = partial(fetcher.get, near=None), SingleFlight[bool](nursery)
         options = (get, flights, server.keys_ttl, fetcher.how.timeout, self._cache.clear)
         keys = {issuer: IssuerKeys(issuer, *options) for issuer in server.issuers}
-        return _lasting(JwtVerifier(server, check, keys, self._clock), inf)
+        return _lasting(JwtVerifier(server, check, keys), inf)
 
     # -- tokens ---------------------------------------------------------------------------
 
@@ -195,7 +185,7 @@ class Authenticator:
         found, seconds = await self._verify(token)
         if found is None:
             raise TokenRefused("the author's function does not know it")
-        timed = with_deadline(found, self._clock() - self._server.leeway)
+        timed = with_deadline(found, time.time() - self._server.leeway)
         if timed is None:
             raise TokenRefused("it has expired")
         return timed, seconds
@@ -282,7 +272,6 @@ def _lasting(verify: Verify, seconds: float) -> VerifyFor:
 async def authenticating(
     server: ResourceServer,
     scopes: frozenset[str] = frozenset(),
-    clock: Callable[[], float] = time.time,
     shared: Shared | None = None,
     verify: VerifyFor | None = None,
 ) -> AsyncIterator[Authenticator]:
@@ -294,4 +283,4 @@ async def authenticating(
     # Requests to issuers that are open at the end are cancelled: no call waits for them.
     async with fetching.opened() as fetcher, background_nursery() as nursery:
         needed = server.scopes | scopes
-        yield Authenticator(server, needed, nursery, fetcher, clock, shared or Shared(), verify)
+        yield Authenticator(server, needed, nursery, fetcher, shared or Shared(), verify)

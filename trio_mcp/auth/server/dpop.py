@@ -6,6 +6,7 @@ good once: used ones are remembered for as long as they would be good.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
@@ -55,9 +56,9 @@ class ProofVerifier:
         self,
         server: ResourceServer,
         how: DPoP,
-        clock: Callable[[], float],
         shared: ReplayStore | None = None,
         nonce_keys: Sequence[str] | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._server = server
         self._how = how

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
@@ -55,7 +56,6 @@ class Introspector:
     _how: Introspection
     _post: Post
     _flights: SingleFlight[Answer | None]
-    _clock: Callable[[], float]
     _shared: Answers
 
     async def __call__(self, token: str) -> tuple[Authorization, float]:
@@ -72,7 +72,7 @@ class Introspector:
         if claims.get("active") is not True:
             raise TokenRefused("its issuer says that it is not active")
         self._check.audience(claims, required=self._how.require_audience)
-        expires = self._check.times(claims, self._clock(), required=False)
+        expires = self._check.times(claims, time.time(), required=False)
         return self._check.authorization(claims, self._issuer_of(claims), expires), answer.seconds
 
     def _issuer_of(self, claims: dict[str, Any]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from typing import Final
 
 from attrs import frozen
@@ -25,12 +26,11 @@ _LENIENT: Final = "ResourceServer(lenient_tokens=True) takes such tokens"
 
 @frozen
 class JwtVerifier:
-    """Checks tokens for a server by their issuers' keys; the clock is in seconds since 1970."""
+    """Checks tokens for a server by their issuers' keys."""
 
     _server: ResourceServer
     _check: ClaimsCheck
     _issuers: Mapping[str, IssuerKeys]
-    _clock: Callable[[], float]
 
     async def __call__(self, token: str) -> Authorization:
         """Check a token: cheap checks first, and no request for a token of another issuer.
@@ -51,7 +51,7 @@ class JwtVerifier:
         except BadSignature as error:
             raise TokenRefused(str(error)) from None
         self._check.audience(claims)
-        expires = self._check.times(claims, self._clock())
+        expires = self._check.times(claims, time.time())
         for name, kind in () if self._server.lenient_tokens else _REQUIRED.items():
             if not (isinstance(claims.get(name), kind) and claims[name]):
                 raise TokenRefused(f"it has no {name}, which RFC 9068 requires; {_LENIENT}")
