@@ -43,6 +43,7 @@ from trio_mcp.threads import offload
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import HEADER_MISMATCH, McpError, ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json, encode
+from trio_mcp.wire.messages import ListParams, ListResult
 from trio_mcp.wire.offers import (
     CompleteParams,
     CompleteResult,
@@ -52,6 +53,7 @@ from trio_mcp.wire.offers import (
     GetPromptParams,
     GetPromptResult,
     PromptDescription,
+    ResourceParams,
     ResourceTemplateDescription,
 )
 from trio_mcp.wire.payloads import Implementation, LoggingLevel, ResourceDescription
@@ -272,7 +274,7 @@ class Client:
         limit = room = self._session.limits.max_message_bytes
         cursor = None
         for _ in range(_MOST_PAGES):
-            asked = dict(params or {}) if cursor is None else {**(params or {}), "cursor": cursor}
+            asked = {**(params or {}), **to_wire(ListParams(cursor))}
             page = await self._kept_or_asked(method, asked, fresh=fresh)
             found = page.get(key)
             if not isinstance(found, list):
@@ -282,10 +284,10 @@ class Client:
                 raise ResponseTooLarge(f"{method}: all pages together have more than {limit} bytes")
             items += found
             members.append({name: page[name] for name in page if name not in (key, *_OF_A_PAGE)})
-            following = page.get("nextCursor")
+            following = payload(ListResult, method, page).next_cursor
             if following is None:
                 return items, _joined(members)
-            if following == cursor or isinstance(following, dict | list):
+            if following == cursor:
                 break
             cursor = following
         raise ProtocolError(f"{method}: the list has no end")
@@ -518,10 +520,10 @@ class Client:
 
         If cancelled, it tells the server to stop, and ignores a late answer.
         """
-        method = "resources/read"
+        method, params = "resources/read", to_wire(ResourceParams(uri))
         try:
             wire = await self._kept_or_asked(
-                method, {"uri": uri}, fresh=fresh, timeout=timeout, on_progress=on_progress
+                method, params, fresh=fresh, timeout=timeout, on_progress=on_progress
             )
         except McpError as error:
             if is_not_found(error, uri):

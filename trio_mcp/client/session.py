@@ -20,9 +20,11 @@ from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolErro
 from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.registry.entrances import check_trio
+from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Id, Json, json_type
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.messages import SetLevelParams
 from trio_mcp.wire.methods import CALL_TOOL, METHODS, Method
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.questions import Root
@@ -438,6 +440,7 @@ class ClientSession:
         if level not in LOGGING_LEVELS:
             raise ValueError(f"no log level {level!r}; there are: {', '.join(LOGGING_LEVELS)}")
         if self._meta is None:
-            await self.send(ClientRequest(method="logging/setLevel", params={"level": level}))
+            params = to_wire(SetLevelParams(level))
+            await self.send(ClientRequest(method="logging/setLevel", params=params))
         else:
             self._meta = {**self._meta, META_LOG_LEVEL: level}

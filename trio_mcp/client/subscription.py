@@ -25,6 +25,7 @@ from trio_mcp.registry.changes import KINDS, Kind
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.messages import SubscriptionFilter
+from trio_mcp.wire.offers import ResourceParams
 
 _CLOSE_TIMEOUT: Final = 1.0
 
@@ -102,12 +103,16 @@ async def _listening(session: ClientSession, stream: ChangeStream) -> AsyncItera
 async def _subscribe(session: ClientSession, uri: str) -> bool:
     """Subscribe to a resource; return whether it exists."""
     try:
-        await session.send(ClientRequest(method="resources/subscribe", params={"uri": uri}))
+        await session.send(_about("resources/subscribe", uri))
     except McpError as error:
         if is_not_found(error, uri) or _is_unknown(error):
             return False
         raise
     return True
+
+
+def _about(method: str, uri: str) -> ClientRequest:
+    return ClientRequest(method=method, params=to_wire(ResourceParams(uri)))
 
 
 def _is_unknown(error: Exception) -> bool:
@@ -168,6 +173,6 @@ async def _leave(session: ClientSession, mine: list[str]) -> None:
             del users[uri]
         with suppress(ClientError):  # the server is gone
             for uri in gone:
-                request = ClientRequest(method="resources/unsubscribe", params={"uri": uri})
+                request = _about("resources/unsubscribe", uri)
                 with suppress(McpError):  # it has ended this one itself
                     await session.send(request)

@@ -7,24 +7,21 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from attrs import frozen
+
 from trio_mcp.loggers import logger_of
 from trio_mcp.registry.catalogue import Catalogue
 from trio_mcp.registry.kinds import TOOL, ListedKind
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json, encode
+from trio_mcp.wire.messages import ListResult
 from trio_mcp.wire.revisions import ALL, Revision
 
 if TYPE_CHECKING:  # most servers hide nothing
     from trio_mcp.server.view import View
 
 logger = logger_of("trio_mcp")
-
-
-def caching_hints(catalogue: Catalogue) -> dict[str, Json]:
-    """Say how long a list may be kept, and by whom (2026-07-28, "Caching")."""
-    options = catalogue.options
-    return {"ttlMs": round(options.cache_ttl * 1000), "cacheScope": options.cache_scope}
 
 
 _MOST_ON_A_PAGE: Final = 5000
@@ -34,8 +31,16 @@ _Key = tuple[Revision, str | None, frozenset[str] | None]
 _Shown = dict[str, dict[str, Json] | None]
 
 
+@frozen
+class _Page:
+    """Items as a revision writes them, and the cursor that leads on."""
+
+    items: list[Json]
+    next_cursor: str | None
+
+
 def without_hints(members: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the members of a result that legacy revisions have as well."""
+    """Return what a server elsewhere says besides, as it came, but for the hints on caching."""
     return {name: members[name] for name in members if name not in ("ttlMs", "cacheScope")}
 
 
@@ -45,14 +50,14 @@ class ListCache:
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self._versions: dict[ListedKind, int] = {}
-        self._pages: dict[ListedKind, dict[_Key, dict[str, Json]]] = {}
+        self._pages: dict[ListedKind, dict[_Key, _Page]] = {}
         self._shown: dict[ListedKind, dict[Revision, _Shown]] = {}
 
     def page(
         self,
         kind: ListedKind,
         revision: Revision,
-        cursor: Json,
+        cursor: str | None,
         view: View | None = None,
     ) -> dict[str, Json]:
         """Return one page of a list.
@@ -60,22 +65,34 @@ class ListCache:
         Raises:
             McpError: The cursor is not one of ours (`-32602`).
         """
+        options = self._catalogue.options
+        page = self._page(kind, revision, cursor, view)
+        given = self._catalogue.list_members(kind.table) or {}
+        scope = given.get("cacheScope", options.cache_scope)
+        result = ListResult(
+            next_cursor=page.next_cursor,
+            ttl_ms=given.get("ttlMs", round(options.cache_ttl * 1000)),
+            cache_scope=scope if view is None else "private",  # another caller's is another one
+        )
+        return {kind.items: page.items, **without_hints(given), **to_wire(result, revision)}
+
+    def _page(
+        self, kind: ListedKind, revision: Revision, cursor: str | None, view: View | None
+    ) -> _Page:
+        """Return a page as it was made before, or make it."""
         version = self._catalogue.changes.versions[kind.capability]
         if self._versions.get(kind) != version:
             self._pages[kind], self._shown[kind] = {}, {}
             self._versions[kind] = version
-        if cursor is not None and not isinstance(cursor, str):
-            raise _invalid_cursor()
-        besides = self._besides(kind, revision, view)
         if view is not None and view.caller is not None:  # each caller's is another one
-            return {**besides, **self._page(kind, revision, cursor, view)}
+            return self._made_page(kind, revision, cursor, view)
         pages, allowed = self._pages[kind], None if view is None else view.scopes
         page = pages.get((revision, cursor, allowed))
         if page is None:
-            page = self._page(kind, revision, cursor, view)
+            page = self._made_page(kind, revision, cursor, view)
             if len(pages) < self._most_pages(kind):
                 pages[revision, cursor, allowed] = page
-        return {**besides, **page}
+        return page
 
     def _most_pages(self, kind: ListedKind) -> int:
         """How many are kept: all that one comes by who follows the cursors, in any revision.
@@ -88,13 +105,9 @@ class ListCache:
     def _size(self) -> int:
         return self._catalogue.options.page_size or _MOST_ON_A_PAGE
 
-    def _page(
-        self,
-        kind: ListedKind,
-        revision: Revision,
-        cursor: str | None,
-        view: View | None,
-    ) -> dict[str, Json]:
+    def _made_page(
+        self, kind: ListedKind, revision: Revision, cursor: str | None, view: View | None
+    ) -> _Page:
         items = self._catalogue.in_order(kind.table)
         start = 0 if cursor is None else _start_of(cursor, kind, items, view)
         size = min(self._size, len(items))  # a size may be beyond what `islice` takes
@@ -105,22 +118,9 @@ class ListCache:
             if name not in kept:
                 kept[name] = _sendable(kind, name, item, revision)
         found = (kept[name] for name, _ in page)
-        result: dict[str, Json] = {kind.items: [shown for shown in found if shown is not None]}
-        if next(seen, None) is not None:
-            result["nextCursor"] = _cursor_after(page[-1][0], kind)
-        return result
-
-    def _besides(
-        self, kind: ListedKind, revision: Revision, view: View | None
-    ) -> Mapping[str, Json]:
-        """Return what a result has besides the items."""
-        provided = self._catalogue.list_members(kind.table)
-        if not revision.modern:
-            return without_hints(provided or {})
-        found = {**caching_hints(self._catalogue), **(provided or {})}
-        if view is not None:  # another caller's list is another one
-            found["cacheScope"] = "private"
-        return found
+        shown: list[Json] = [wire for wire in found if wire is not None]
+        goes_on = next(seen, None) is not None
+        return _Page(shown, _cursor_after(page[-1][0], kind) if goes_on else None)
 
 
 def _sendable(kind: ListedKind, name: str, item: Any, revision: Revision) -> dict[str, Json] | None:

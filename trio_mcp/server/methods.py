@@ -18,7 +18,7 @@ from trio_mcp.registry.tools import tool_failure, unknown, unknown_tool
 from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller, fits, log_level
 from trio_mcp.server.handlercall import HandlerCall
-from trio_mcp.server.lists import caching_hints, without_hints
+from trio_mcp.server.lists import without_hints
 from trio_mcp.server.request import (
     RequestContext,
     check_subscriptions,
@@ -36,6 +36,7 @@ from trio_mcp.wire.messages import (
     DiscoverResult,
     InitializeParams,
     InitializeResult,
+    ListParams,
     SetLevelParams,
 )
 from trio_mcp.wire.methods import BY_REVISION, CAPABILITIES, modern_only
@@ -106,13 +107,14 @@ def initialize(context: RequestContext) -> dict[str, Json]:
 def discover(context: RequestContext) -> dict[str, Json]:
     """Say what this server is and speaks (2026-07-28, "Discovery")."""
     registry, catalogue = context.server.registry, context.server.catalogue
-    members = {**caching_hints(catalogue), **catalogue.handshake_members}
     result = DiscoverResult(
         supported_versions=list(MODERN),
         capabilities=capabilities_of(catalogue, context.revision),
+        ttl_ms=round(catalogue.options.cache_ttl * 1000),
+        cache_scope=catalogue.options.cache_scope,
         instructions=registry.instructions,
     )
-    return {**members, **to_wire(result, context.revision)}
+    return {**to_wire(result, context.revision), **catalogue.handshake_members}
 
 
 def ping(context: RequestContext) -> dict[str, Json]:
@@ -352,8 +354,8 @@ def _list(kind: ListedKind) -> MethodHandler:
     def list_items(context: RequestContext) -> dict[str, Json]:
         server = context.server
         _require(context, kind.capability)
-        cursor, view = context.params.get("cursor"), view_of(context)
-        return dict(server.lists.page(kind, context.revision, cursor, view))
+        cursor = params_of(context, ListParams).cursor
+        return server.lists.page(kind, context.revision, cursor, view_of(context))
 
     return list_items
 

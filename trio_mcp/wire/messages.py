@@ -6,7 +6,7 @@ at where it is used.
 
 from attrs import frozen
 
-from trio_mcp.wire.fields import meta_field, unwritten
+from trio_mcp.wire.fields import meta_field, since, unwritten
 from trio_mcp.wire.jsonrpc import Json
 
 
@@ -39,6 +39,22 @@ class DiscoverResult:
     cache_scope: Json = None
     instructions: Json = None
     meta: Json = meta_field()
+
+
+@frozen
+class ListParams:
+    """Parameters of what lists something."""
+
+    cursor: str | None = None
+
+
+@frozen(kw_only=True)
+class ListResult:
+    """What one page of a list has besides its items: those are payloads, converted one by one."""
+
+    next_cursor: str | None = None
+    ttl_ms: Json = since("2026-07-28")
+    cache_scope: Json = since("2026-07-28")
 
 
 @frozen
