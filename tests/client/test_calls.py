@@ -255,6 +255,11 @@ async def test_progress_reaches_the_call_that_wants_it(caplog) -> None:
         other = await client.call_tool("progress", on_progress=lambda *each: second.append(each))
         assert second == seen
         assert result.text != other.text  # each call has a token of its own
+        assert (await client.call_tool("progress")).text not in (result.text, other.text, "None")
+        assert (await client.call_tool("progress", timeout=5)).text == "None"  # it is of no use
+        meta = {"progressToken": "my own"}
+        assert (await client.call_tool("progress", meta=meta)).text == "my own"
+    async with tortured(tool_timeout=None) as (client, _):
         assert (await client.call_tool("progress")).text == "None"
     assert "The callback for" not in caplog.text  # what is not MCP is nothing for it
 

@@ -209,11 +209,12 @@ async def test_a_published_limit_counts_within_bounds(published, expected) -> No
 
 @pytest.mark.requirement("E4")
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_progress_extends_a_call_over_http(era, autojump_clock) -> None:
+@pytest.mark.parametrize("on_progress", [None, lambda *_: None], ids=["unheard", "heard"])
+async def test_progress_extends_a_call_over_http(era, on_progress, autojump_clock) -> None:
     async def call(incoming) -> None:
         await incoming.start()
-        token = incoming.params.get("_meta", {}).get("progressToken")
-        if token is None:
+        token = incoming.params["_meta"]["progressToken"]
+        if incoming.params["arguments"]["text"] == "silence":
             await incoming.until_gone()
             return
         for number in range(7):
@@ -229,11 +230,11 @@ async def test_progress_extends_a_call_over_http(era, autojump_clock) -> None:
     script.on["tools/call"] = call
     async with in_memory(script) as (url, http, _), connect(url, http=http) as client:
         started = trio.current_time()
-        result = await client.call_tool("echo", {"text": "x"}, on_progress=lambda *_: None)
+        result = await client.call_tool("echo", {"text": "x"}, on_progress=on_progress)
         assert result.text == "x"
         assert trio.current_time() - started == 21
         with pytest.raises(CallTimeout, match=r"no answer within 5 s \(to wait longer: call_tool"):
-            await client.call_tool("echo", {"text": "x"})
+            await client.call_tool("echo", {"text": "silence"}, on_progress=on_progress)
 
 
 @pytest.mark.requirement("S4")
@@ -301,9 +302,19 @@ async def test_progress_extends_other_requests_likewise(era, autojump_clock) -> 
             await trio.sleep(2)
         return "done"
 
+    @registry.resource("slow://silence")
+    async def silence() -> None:
+        await trio.sleep(18)
+
+    @registry.prompt
+    async def prompt(context: Context) -> str:
+        return await it(context)
+
     async with connect(registry, era=era, request_timeout=4) as client:
         hint = r"within 4 s \(to wait longer: timeout=\.\.\. or connect\(request_timeout=\.\.\.\)\)"
         with pytest.raises(CallTimeout, match=hint):
-            await client.read_resource("slow://it")
-        result = await client.read_resource("slow://it", on_progress=lambda *_: None)
-        assert result.text == "done"
+            await client.read_resource("slow://silence")
+        for on_progress in (None, lambda *_: None):
+            result = await client.read_resource("slow://it", on_progress=on_progress)
+            assert result.text == "done"
+            await client.get_prompt("prompt", on_progress=on_progress)

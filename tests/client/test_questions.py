@@ -302,10 +302,10 @@ async def test_a_call_may_carry_meta_of_ones_own(revision) -> None:
     registry.add_tool(given)
     async with connect(registry, revision=revision) as client:
         meta = {"example.com/trace": {"a": [1]}}
-        assert (await client.call_tool("given", returns=dict, meta=meta)) == meta
+        assert (await client.call_tool("given", returns=dict, meta=meta, timeout=5)) == meta
         both = await client.call_tool("given", returns=dict, meta=meta, on_progress=lambda *_: None)
         assert both.keys() == {"example.com/trace", "progressToken"}
-        assert (await client.call_tool("given", returns=dict)) == {}
+        assert (await client.call_tool("given", returns=dict, timeout=5)) == {}
 
 
 @pytest.mark.requirement("E4")

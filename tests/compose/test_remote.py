@@ -154,6 +154,28 @@ async def test_calls_and_all_that_is_said_meanwhile(up: Era, down: Era) -> None:
 
 @all_eras
 @both_eras
+async def test_progress_alone_reaches_the_caller_and_prolongs_its_call(
+    up: Era, down: Era, autojump_clock: object
+) -> None:
+    library = Library()
+    steps: list[float] = []
+
+    @library.registry.tool
+    async def climb(context: Context) -> str:
+        for step in range(7):
+            await trio.sleep(3)
+            await context.progress(step)
+        return "up"
+
+    async with through(library, up, down) as client:
+        assert (await client.call_tool("climb")).text == "up"
+        result = await client.call_tool("climb", on_progress=lambda step, *_: steps.append(step))
+        assert result.text == "up"
+    assert steps == list(range(7))
+
+
+@all_eras
+@both_eras
 async def test_questions_reach_the_caller_and_answers_the_server(up: Era, down: Era) -> None:
     library = Library()
     asked: list[str] = []
@@ -324,7 +346,7 @@ async def test_a_proxied_call_is_one_request_and_no_handshake() -> None:
         lines = upstream.main.current.messages()
         for _ in range(3):
             await client.call_tool("talk")
-    assert len([each async for each in lines]) == 3
+    assert len([line async for line in lines if b'"result"' in line]) == 3  # and progress
 
 
 @all_eras

@@ -401,8 +401,8 @@ class Client:
                 sent.
             returns: A type to convert the result into.
             timeout: Seconds to wait, in place of `RemoteTool.timeout`. Progress does not extend it.
-            on_progress: Called with the call's progress. Without `timeout`, each progress
-                restarts the wait, up to the `max_timeout` of `connect`.
+            on_progress: Called with the call's progress. With or without it, each progress
+                restarts the wait of a call without `timeout`, up to the `max_timeout` of `connect`.
             meta: What to put into the request's `_meta`, where the server's handlers find it
                 (`Context.meta`).
 

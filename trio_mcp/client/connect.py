@@ -140,8 +140,8 @@ def connect(
         connect_timeout: Seconds for start, handshake and the list of tools. Neither this nor any
             other time-out counts the time that a person takes to log in (`OAuth.timeout`).
         tool_timeout: Seconds that a tool call waits, unless the tool or the call says otherwise.
-            Progress begins them again where `on_progress` is given, and while the server waits for
-            an answer to a question they stand still. `None` leaves it to the server.
+            Progress begins them again, and while the server waits for an answer to a question they
+            stand still. `None` leaves it to the server.
         tool_names: Local names of tools, each with the server's name for it
             (`RemoteTool.mcp_name`): `{"sum": "add"}` for `call_tool("sum", …)`. Or a function that
             makes the local name of each from the server's.
@@ -150,8 +150,9 @@ def connect(
         request_timeout: Seconds that other requests wait.
         max_timeout: Seconds that calls and other requests wait at most where something prolongs
             those times: a longer limit that the server publishes for its tool (`_meta`,
-            `trio-mcp/timeout`), or progress, which restarts them where it is asked for with
-            `on_progress`. 0 has nothing prolong them, and nothing prolongs the `timeout` of a call.
+            `trio-mcp/timeout`), or progress, which restarts them, and which calls, reading and
+            prompts therefore always ask for. 0 has nothing prolong them, and nothing prolongs the
+            `timeout` of a call.
         limits: The bounds of the connection, and the time that your handlers have for a question
             of the server (`question_timeout`); the clock of the request that it belongs to stops
             meanwhile. The bounds of a server are only for a registry in this process.

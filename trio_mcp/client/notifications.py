@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
 from typing import Final
+
+import trio
 
 from trio_mcp.client.cache import ConnectionCache
 from trio_mcp.client.changes import Subscriptions
 from trio_mcp.loggers import logger_of
+from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.registry.changes import Change
 from trio_mcp.transports.observe import Broadcast
 from trio_mcp.wire.conversion import Misfit, from_wire
@@ -56,7 +58,7 @@ class Notifications:
         check_plain("elicitation_complete", on_completion)
         self._on_log = on_log
         self._on_completion = on_completion
-        self._progress: Final[dict[Json, ProgressCallback]] = {}
+        self._progress: Final[dict[Json, tuple[TimeLimit, ProgressCallback | None]]] = {}
         self._tokens = itertools.count()
         self._elicitations: Final[dict[str, None]] = {}  # those that may be completed
         self.cache: Final = cache
@@ -70,15 +72,17 @@ class Notifications:
         }
         """By method, what takes the parameters; extensions add theirs."""
 
-    @contextmanager
-    def progress_to(self, callback: ProgressCallback) -> Iterator[Json]:
-        """Yield a token; during the block, progress with that token goes to the callback."""
+    def expect_progress(self, limit: TimeLimit, callback: ProgressCallback | None) -> Json:
+        """Return a token; progress with it renews a time limit, and goes to the callback."""
+        if callback is not None:
+            check_plain("on_progress", callback)
         token = next(self._tokens)
-        self._progress[token] = callback
-        try:
-            yield token
-        finally:
-            del self._progress[token]
+        self._progress[token] = limit, callback
+        return token
+
+    def forget_progress(self, token: Json) -> None:
+        """Expect no more progress with a token, if there is one."""
+        self._progress.pop(token, None)
 
     def take(self, notification: Notification) -> None:
         try:
@@ -103,9 +107,15 @@ class Notifications:
         self.on_change(change)
 
     def _take_progress(self, params: dict[str, Json]) -> None:
-        told = from_wire(params, ProgressParams)
-        callback = self._progress.get(told.progress_token)
-        if callback is not None:
+        token = params.get("progressToken")
+        expected = self._progress.get(token) if type(token) is int else None
+        if expected is None:
+            return
+        limit, callback = expected
+        if limit.renewal:
+            limit.renew(trio.current_time())
+        if callback is not None:  # or its content is of no interest
+            told = from_wire(params, ProgressParams)
             callback(told.progress, told.total, told.message)
 
     def _take_log(self, params: dict[str, Json]) -> None:

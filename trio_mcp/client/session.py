@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +13,7 @@ from attrs import Factory, define, evolve, field, frozen
 
 from trio_mcp.background import run_all
 from trio_mcp.client.negotiation import ClientIdentity, Negotiated, negotiate
-from trio_mcp.client.notifications import ProgressCallback, check_plain
+from trio_mcp.client.notifications import ProgressCallback
 from trio_mcp.client.state import Disconnected, StateLog
 from trio_mcp.client.tools import ToolTable
 from trio_mcp.client.transport import ClientTransport, InboundHandler, Params
@@ -25,7 +26,7 @@ from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Id, Json, json_type
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.messages import SetLevelParams
-from trio_mcp.wire.methods import CALL_TOOL, METHODS, Method
+from trio_mcp.wire.methods import CALL_TOOL, GET_PROMPT, METHODS, READ_RESOURCE, Method
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
 from trio_mcp.wire.questions import Root
 from trio_mcp.wire.revisions import META_LOG_LEVEL, Era, Revision
@@ -35,6 +36,8 @@ if TYPE_CHECKING:  # few clients have any
 
 _MOST_ROUNDS: Final = 10
 _MOST_QUESTIONS: Final = 1000
+_LONG: Final = frozenset({CALL_TOOL.name, READ_RESOURCE.name, GET_PROMPT.name})
+"""The methods that run something of the server's author's, which may report progress."""
 
 
 Finish = Callable[["ClientRequest", dict[str, Json], TimeLimit], Awaitable[dict[str, Json]]]
@@ -175,6 +178,15 @@ class ClientSession:
         """Send a request of the handshake, or another client's: as it is (`transmit`)."""
         return self.transmit(method, params)
 
+    @contextmanager
+    def hearing(self, on_progress: ProgressCallback) -> Iterator[Json]:
+        """Yield a token; progress with it goes to the callback during the block."""
+        token = self.notifications.expect_progress(TimeLimit(), on_progress)
+        try:
+            yield token
+        finally:
+            self.notifications.forget_progress(token)
+
     def close(self, failure: Callable[[], ClientError] | None) -> None:
         """End the session: by itself (then `failure` tells how) or by leaving the block."""
         if self.closed.is_set():
@@ -242,25 +254,29 @@ class ClientSession:
         params, id = request.params, request.id
         started = self.now()
         limit = TimeLimit(started + timeout)
+        token = self._progress_token(request, limit)
         try:
             for _ in range(_MOST_ROUNDS):
-                result = await self._send_once(request, params, limit, id)
+                result = await self._transmit(request.method, params, token, limit, id)
                 kind = result.get("resultType", "complete")
                 if kind == "complete":
                     if params is not request.params:  # it depends on answers, so it is not kept
                         result.pop("ttlMs", None)
                     return result
                 if kind != "input_required":
+                    self.notifications.forget_progress(token)
                     return await self._finish(request, result, limit)
                 with limit.paused():  # a person's time to think is not ours
                     answers = await self.answer_in_time(request, result)
                 params = {key: params[key] for key in params if key != "requestState"} | answers
                 id = None
         except DeadlinePassed:
-            if request.on_progress is not None and not request.is_exact:
+            if limit.renewal:
                 waited = trio.current_time() - started - limit.stood_still
                 timeout = max(timeout, round(waited, 1))
             raise CallTimeout(request.what, timeout, self.stderr(), request.setting) from None
+        finally:
+            self.notifications.forget_progress(token)
         raise ProtocolError(
             f"{request.method}: the server asked for input {_MOST_ROUNDS} times in a row"
         )
@@ -278,10 +294,13 @@ class ClientSession:
         """
         timeout = self.request_timeout if request.timeout is None else request.timeout
         limit = TimeLimit() if timeout == inf else TimeLimit.after(timeout)
+        token = self._progress_token(request, limit)
         try:
-            return await self._send_once(request, request.params, limit, request.id)
+            return await self._transmit(request.method, request.params, token, limit, request.id)
         except DeadlinePassed:
             raise CallTimeout(request.what, timeout, self.stderr(), request.setting) from None
+        finally:
+            self.notifications.forget_progress(token)
 
     async def _finish(
         self, request: ClientRequest, result: dict[str, Json], limit: TimeLimit
@@ -300,47 +319,31 @@ class ClientSession:
             return await finisher[1](request, result, limit)
         raise DeadlinePassed
 
-    def _send_once(
-        self, request: ClientRequest, params: Params, limit: TimeLimit, id: Id | None
-    ) -> Awaitable[dict[str, Json]]:
-        if self.closed.is_set():
-            raise self.failure()
-        if request.on_progress is None:
-            return self._transmit(request.method, params, None, limit, id)
-        return self._send_with_progress(request, params, limit, id)
+    def _progress_token(self, request: ClientRequest, limit: TimeLimit) -> Json:
+        """Return a token for the progress of a request, if that is of any use.
 
-    async def _send_with_progress(
-        self, request: ClientRequest, params: Params, limit: TimeLimit, id: Id | None
-    ) -> dict[str, Json]:
-        with self.notifications.progress_to(self._progress_of(request, limit)) as token:
-            extra = {"progressToken": token}
-            return await self._transmit(request.method, params, extra, limit, id)
-
-    def _progress_of(self, request: ClientRequest, limit: TimeLimit) -> ProgressCallback:
-        """Wrap a request's callback, so that each progress restarts its time limit."""
-        callback = request.on_progress
-        assert callback is not None
-        check_plain("on_progress", callback)
-        if request.is_exact:
-            return callback
-        started = trio.current_time()
-        timeout = limit.deadline - started
-        latest = max(limit.deadline, started + self.options.max_timeout) - limit.stood_still
-
-        def restart(progress: float, total: float | None, message: str | None) -> None:
-            now = trio.current_time()
-            limit.put_off(min(timeout, latest + limit.stood_still - now), now)
-            callback(progress, total, message)
-
-        return restart
+        Each progress renews the time limit, up to a bound, and goes to the callback.
+        """
+        callback, started = request.on_progress, self.now()
+        left, most = limit.deadline - started, self.options.max_timeout
+        is_renewed = left < most and not request.is_exact
+        if callback is None and not (is_renewed and _may_take_long(request)):
+            return None
+        if is_renewed:
+            limit.renewal, limit.latest = left, started + most
+        return self.notifications.expect_progress(limit, callback)
 
     def _transmit(
-        self, method: str, params: Params, extra: Params | None, limit: TimeLimit, id: Id | None
+        self, method: str, params: Params, token: Json, limit: TimeLimit, id: Id | None
     ) -> Awaitable[dict[str, Json]]:
         """Add the `_meta` of the revision to a request, and send it."""
+        if self.closed.is_set():
+            raise self.failure()
         meta = self._meta
-        if extra or "_meta" in params:
-            meta = {**(meta or {}), **params.get("_meta", {}), **(extra or {})}
+        if "_meta" in params:
+            meta = {**(meta or {}), **params["_meta"]}
+        if token is not None:
+            meta = {**(meta or {}), "progressToken": token}
         if meta is not None:
             params = {**params, "_meta": meta}
         return self.transmit(method, params, limit, id)
@@ -444,3 +447,8 @@ class ClientSession:
             await self.send(ClientRequest(method="logging/setLevel", params=params))
         else:
             self._meta = {**self._meta, META_LOG_LEVEL: level}
+
+
+def _may_take_long(request: ClientRequest) -> bool:
+    """Whether progress is wanted without a callback; not where the sender has a token itself."""
+    return request.method in _LONG and "progressToken" not in request.params.get("_meta", ())

@@ -457,10 +457,14 @@ async def _answer(method: str, params: dict[str, Json], context: Context) -> Map
 
 
 def _pass_on(
-    name: str, params: dict[str, Json], arguments: Json, state: Any
+    name: str,
+    params: dict[str, Json],
+    arguments: Json,
+    state: Any,
+    make_context: Callable[[], Context],
 ) -> Awaitable[dict[str, Json]] | None:
     upstream: Upstream = state
-    return upstream.pass_on(params, name, arguments)
+    return upstream.pass_on(params, name, arguments, make_context)
 
 
 async def _answer_renamed(

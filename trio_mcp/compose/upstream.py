@@ -59,8 +59,6 @@ _BETWEEN: Final = frozenset({META_VERSION, "progressToken"})
 """Fields of `_meta` that only concern our caller and us."""
 _MODERN_ONLY: Final = frozenset({META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_LOG_LEVEL})
 """Fields that a legacy server got in the handshake."""
-_TELLING: Final = frozenset({"progressToken", META_LOG_LEVEL})
-"""Fields by which a caller wants to hear of a call before its result."""
 _TASK: Final = "task"
 _NOT_ASKED_FOR: Final = "the server answered with a task that its caller did not ask for"
 
@@ -118,11 +116,13 @@ class Upstream:
             self.main.note_failure(error)
             raise self._told(error) from None
 
-    def pass_on(self, params: Params, name: str, arguments: Json) -> Awaitable[Params] | None:
-        """Pass a call on unchanged, where nothing can be said or asked on the way.
+    def pass_on(
+        self, params: Params, name: str, arguments: Json, make_context: Callable[[], Context]
+    ) -> Awaitable[Params] | None:
+        """Pass a call on unchanged, where nothing but progress can be said on the way.
 
-        That is between a modern caller and a modern server, if the caller wants neither progress
-        nor log messages. Questions are results there.
+        That is between a modern caller and a modern server, if the caller wants no log messages.
+        Questions are results there.
         """
         client = self.main.current
         if client is not self._seen:  # its revision is looked up once for each connection
@@ -132,7 +132,7 @@ class Upstream:
         revision, meta = self._revision, params.get("_meta")
         if client is None or revision is None or not isinstance(meta, dict):
             return None
-        if META_CLIENT_CAPABILITIES not in meta or not _TELLING.isdisjoint(meta):
+        if META_CLIENT_CAPABILITIES not in meta or META_LOG_LEVEL in meta:
             return None
         if "requestState" in params or "inputResponses" in params:
             return None
@@ -144,6 +144,8 @@ class Upstream:
             return None
         sent = {**meta, META_VERSION: revision, META_HOPS: hops + 1}
         params = {**params, "name": name, "arguments": arguments, "_meta": sent}
+        if "progressToken" in meta:
+            return self._passed_on_with_progress(client, params, make_context)
         return self._passed_on(client, params)
 
     async def _passed_on(self, client: Client, params: Params) -> Params:
@@ -155,6 +157,24 @@ class Upstream:
         except ClientError as error:
             self.main.note_failure(error)
             raise self._told(error) from None
+
+    async def _passed_on_with_progress(
+        self, client: Client, params: Params, make_context: Callable[[], Context]
+    ) -> Params:
+        """Do the same, and relay progress; the context is made for the first, as most have none."""
+        relay: Relay | None = None
+
+        def tell(progress: float, total: float | None, message: str | None) -> None:
+            nonlocal relay
+            relay = relay or Relay(make_context(), self._nursery)
+            relay.progress(progress, total, message)
+
+        with session_of(client).hearing(tell) as token:
+            params["_meta"]["progressToken"] = token
+            result = await self._passed_on(client, params)
+        if relay is not None:
+            await relay.drained()
+        return result
 
     def _told(self, error: ClientError) -> ToolError:
         """Make the error for a caller, without internals such as the server's stderr."""

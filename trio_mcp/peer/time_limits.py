@@ -45,9 +45,13 @@ class TimeLimit:
         deadline: When the time is over, by Trio's clock; infinity while it stands still.
         stood_still: Seconds for which it has, so far.
         on_change: Called when the deadline is another one because of a pause.
+        renewal: Seconds that there are again whenever it is renewed.
+        latest: The deadline after which no renewal puts it, but for the time that it stood still.
     """
 
     deadline: float = inf
+    renewal: float = field(default=0.0, init=False)
+    latest: float = field(default=inf, init=False)
     stood_still: float = field(default=0.0, init=False)
     on_change: Callable[[], object] = field(default=lambda: None, init=False)
     _pauses: int = field(default=0, init=False)
@@ -75,6 +79,10 @@ class TimeLimit:
             self.stood_still += now - self._since
             self.deadline = self._due + now - self._since
             self.on_change()
+
+    def renew(self, now: float) -> None:
+        """Have the seconds of a renewal left again, or as many as there may be."""
+        self.put_off(min(self.renewal, self.latest + self.stood_still - now), now)
 
     def put_off(self, seconds: float, now: float) -> None:
         """Have so many seconds left from now on, or more if there are more already."""

@@ -49,10 +49,13 @@ from trio_mcp.wire.payloads import ResourceDescription, ToolDescription
 
 Answer = Callable[[dict[str, Json], Context], Awaitable[Mapping[str, Json]]]
 
-PassOn = Callable[[dict[str, Json], Json, Any], Awaitable[Mapping[str, Json]] | None]
-"""Passes on a call during which nothing can be said or asked: gets the caller's parameters, which
-it must not change, the arguments that are meant, and what the provider's lifespan yielded. Returns
-the members of the result, to be awaited; `None` for a call that needs the caller's context."""
+PassOn = Callable[
+    [dict[str, Json], Json, Any, Callable[[], Context]], Awaitable[Mapping[str, Json]] | None
+]
+"""Passes on a call during which hardly anything is said: gets the caller's parameters, which it
+must not change, the arguments that are meant, what the provider's lifespan yielded, and what makes
+the caller's context once there is something to say. Returns the members of the result, to be
+awaited; `None` for a call that needs the context from the beginning."""
 
 
 @public_in("trio_mcp.compose")
@@ -187,7 +190,7 @@ class ForwardedCall:
         """Answer a call of a tool, and make a context only if it is needed."""
         assert self._pass_on is not None
         arguments = call.arguments["arguments"]
-        running = self._pass_on(call.exchange.params, arguments, call.state)
+        running = self._pass_on(call.exchange.params, arguments, call.state, call.make_context)
         return self(call.make_context(), arguments=arguments) if running is None else _raw(running)
 
 
