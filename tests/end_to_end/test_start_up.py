@@ -61,7 +61,6 @@ NOT_FOR_TOOLS = [
     "trio_mcp.registry.resources",
     "trio_mcp.registry.uri_template",
     "trio_mcp.schema.bounds",
-    "trio_mcp.schema.budget",
     "trio_mcp.schema.engine",
     "trio_mcp.schema.full",
     "trio_mcp.schema.full",

@@ -8,7 +8,7 @@ import pytest
 from tests.support.client import LEGACY, MODERN, serving
 from trio_mcp import CallToolResult, Registry, Remote, TextContent, connect
 from trio_mcp.errors import ProtocolError
-from trio_mcp.schema.wrapping import wrapped
+from trio_mcp.schema.returns import wrapped
 from trio_mcp.wire.jsonrpc import Json
 
 pytestmark = pytest.mark.requirement("Q8")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from trio_mcp.schema import compile_validator
-from trio_mcp.schema.plain import fits_at_sight, plain_test
+from trio_mcp.schema.validate import fits_at_sight, plain_test
 
 pytestmark = pytest.mark.requirement("B4")
 

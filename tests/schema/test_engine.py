@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from trio_mcp.schema import SchemaError, compile_validator
-from trio_mcp.schema.bounds import check_schema
-from trio_mcp.schema.patterns import pattern_size
+from trio_mcp.schema.bounds import check_schema, pattern_size
 
 pytestmark = pytest.mark.requirement("C3")
 
@@ -88,7 +87,7 @@ def test_the_texts_of_a_request_are_counted_together(monkeypatch: pytest.MonkeyP
     validate = compile_validator({"items": {"pattern": "(a?){500}a{500}c"}})
     text = "ab" * 500 + "a" * 500 + "c"
     assert validate([text]) is None
-    monkeypatch.setattr("trio_mcp.schema.budget._SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("trio_mcp.schema.engine._SECONDS", (0.0, 0.0))
     assert TOO_MUCH in (validate([text] * 300) or "")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trio_mcp.schema import SchemaError, compile_validator
-from trio_mcp.schema.plain import classes_of, plain_test
+from trio_mcp.schema.validate import classes_of, plain_test
 
 pytestmark = pytest.mark.requirement("B4")
 

@@ -23,13 +23,13 @@ from typing import Any, Final
 from attrs import NOTHING, field, frozen
 
 from trio_mcp.schema.annotations import Builder
+from trio_mcp.schema.bounds import Test
 from trio_mcp.schema.errors import ArgumentError, AtPath, ConversionError, errors_at
 from trio_mcp.schema.fields import is_record
 from trio_mcp.schema.hooks import Hook, hook_for
 from trio_mcp.schema.keywords import check_size
 from trio_mcp.schema.kinds import annotation_text, without_names
 from trio_mcp.schema.models import is_model
-from trio_mcp.schema.patterns import Test
 from trio_mcp.schema.references import dialect_of
 from trio_mcp.schema.sentences import expectation, join_words, shorten
 from trio_mcp.schema.structuring import explain

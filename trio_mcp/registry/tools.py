@@ -41,6 +41,7 @@ from trio_mcp.schema import (
 )
 from trio_mcp.schema.errors import errors_at
 from trio_mcp.schema.keywords import DEFINITIONS
+from trio_mcp.schema.returns import wrapped
 from trio_mcp.threads import is_large
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
@@ -101,8 +102,6 @@ class Tool(ReturnsContent):
         schema = self.description.output_schema
         if schema is None or self.object_output or is_large(schema):
             return None
-        from trio_mcp.schema.wrapping import wrapped  # most results are objects, or texts
-
         return wrapped(schema)
 
     def bind(self, arguments: Json) -> Keywords | UncheckedArguments:

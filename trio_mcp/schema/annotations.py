@@ -174,7 +174,7 @@ class Builder:
             raise SchemaError(str(error)) from None
         self.raw = self.raw or raw
         if "pattern" in target and not raw:
-            from trio_mcp.schema.patterns import pattern_size  # most schemas have no patterns
+            from trio_mcp.schema.bounds import pattern_size  # most schemas have no patterns
 
             pattern_size(target["pattern"])
         return schema
@@ -246,7 +246,8 @@ class Builder:
                     f"the value {value!r} cannot be one of a choice, because JSON has no such "
                     "value; use strings, numbers, booleans or None"
                 )
-        kinds = list(dict.fromkeys(map(_json_type, values)))
+        classes = (next(kind for kind in type(value).__mro__ if kind in _EXACT) for value in values)
+        kinds = list(dict.fromkeys(_EXACT[kind]["type"] for kind in classes))
         return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}
 
     def _record(self, kind: Any) -> dict[str, Any]:
@@ -330,17 +331,9 @@ def union_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _fixed(schemas: list[dict[str, Any]], required: int) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "array"}
-    if schemas:
-        schema["prefixItems"] = schemas
-    if required:
-        schema["minItems"] = required
-    schema["maxItems"] = len(schemas)
-    return schema
-
-
-def _json_type(value: Any) -> str:
-    return next(str(_EXACT[kind]["type"]) for kind in type(value).__mro__ if kind in _EXACT)
+    items = {"prefixItems": schemas} if schemas else {}
+    least = {"minItems": required} if required else {}
+    return {"type": "array", **items, **least, "maxItems": len(schemas)}
 
 
 def _why_unmapped(annotation: Any) -> str:

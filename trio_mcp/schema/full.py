@@ -1,25 +1,25 @@
 """The check of values that are not plain: by jsonschema-rs, within bounds, and with reasons."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from attrs import frozen
 
-from trio_mcp.schema.budget import (
+from trio_mcp.schema.bounds import matching_time
+from trio_mcp.schema.engine import (
     MOST_MATCHING,
     NO_JSON,
     OUT_OF_RANGE,
     TOO_MUCH,
+    Engine,
     Refused,
     Size,
     budget,
     measure,
 )
-from trio_mcp.schema.engine import Engine
 from trio_mcp.schema.errors import Problem
 from trio_mcp.schema.keywords import walk
-from trio_mcp.schema.patterns import matching_time
 from trio_mcp.schema.references import References
 from trio_mcp.schema.refusals import NO_ALTERNATIVE, SEVERAL, UNKNOWN, Refusal, Refusals
 from trio_mcp.schema.sentences import (
@@ -49,7 +49,9 @@ class ErrorFormatter:
     def explain(self, refusals: Iterable[Refusal]) -> Problem:
         # What is missing before what is unexpected, which may be the same, misspelt.
         nearest = sorted(refusals, key=_nearness)
-        told = _without_echoes(nearest)
+        # Choices say of which type a value is.
+        chosen = {refusal.path for refusal in nearest if refusal.keyword in ("enum", "const")}
+        told = [one for one in nearest if one.keyword != "type" or one.path not in chosen]
         sentences = list(dict.fromkeys(map(self._tell, told)))
         return Problem(" ".join(sentences[:_MOST_SENTENCES]), told[0].argument)
 
@@ -128,14 +130,6 @@ _STATEMENTS: Final[dict[str, tuple[str, str, str, bool]]] = {
 def _nearness(refusal: Refusal) -> tuple[Any, ...]:
     indices = [step for step in refusal.path if isinstance(step, int)]
     return len(refusal.path), bool(refusal.names), indices
-
-
-def _without_echoes(refusals: Sequence[Refusal]) -> list[Refusal]:
-    """Leave out the type of a value whose choices are named, which say that as well."""
-    chosen = {refusal.path for refusal in refusals if refusal.keyword in ("enum", "const")}
-    return [
-        refusal for refusal in refusals if refusal.keyword != "type" or refusal.path not in chosen
-    ]
 
 
 def _in_brackets(schema: Any) -> str:

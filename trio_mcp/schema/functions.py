@@ -16,7 +16,6 @@ from trio_mcp.schema.annotations import Builder, document, published_default
 from trio_mcp.schema.constraints import Supplied
 from trio_mcp.schema.docstrings import Docs, parse_docstring
 from trio_mcp.schema.kinds import annotation_text, bare
-from trio_mcp.schema.plain import fits_at_sight
 from trio_mcp.schema.returns import describe_return
 from trio_mcp.schema.signatures import (
     Hints,
@@ -27,7 +26,7 @@ from trio_mcp.schema.signatures import (
     signature_of,
 )
 from trio_mcp.schema.structuring import structure_arguments
-from trio_mcp.schema.validate import compile_validator
+from trio_mcp.schema.validate import compile_validator, fits_at_sight
 from trio_mcp.wire.errors import SchemaError
 
 if TYPE_CHECKING:

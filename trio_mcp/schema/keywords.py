@@ -30,6 +30,15 @@ ANCHORED: Final = frozenset(
 )
 """Keywords by which a reference may mean something else elsewhere."""
 
+NOTES: Final = frozenset(
+    {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
+    | {"$comment"}
+)
+"""Keywords that ask for nothing."""
+
+WORDS: Final = NOTES | {"format", "contentEncoding", "contentMediaType", "$schema", *DEFINITIONS}
+"""Keywords by which nothing is refused."""
+
 _BY_NAME = {
     *("properties", "patternProperties", "dependentSchemas", "dependencies"),
     *DEFINITIONS,
@@ -79,6 +88,18 @@ def walk(schema: Any) -> Iterator[tuple[Path, Any]]:
         path, each = waiting.pop()
         yield path, each
         waiting.extend((path + within, part) for within, part in parts_of(each))
+
+
+def refers_by(schema: Any, is_known: Callable[[str], bool]) -> bool:
+    """Whether all references in a schema are known, and none means something else elsewhere."""
+    for part in (part for _, part in walk(schema) if isinstance(part, Mapping)):
+        reference = part.get("$ref")
+        is_other = reference is not None and not (
+            isinstance(reference, str) and is_known(reference)
+        )
+        if is_other or any(isinstance(part.get(keyword), str) for keyword in ANCHORED):
+            return False
+    return True
 
 
 def place_in_words(path: Path) -> str:

@@ -8,8 +8,9 @@ arguments that do not fit as they came, and what comes of it has to fit.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 from trio_mcp.schema.keywords import resolve_pointer
@@ -18,7 +19,8 @@ from trio_mcp.wire.jsonrpc import Json
 _LONGEST: Final = 1024 * 1024
 """Characters of a text that is read."""
 _DEEPEST: Final = 20
-_ALTERNATIVES: Final = ("anyOf", "oneOf")
+_MOST_OPTIONS: Final = 100
+_NULL: Final = {"type": "null"}
 
 
 def read_texts(
@@ -53,11 +55,12 @@ class _Reader:
 
     def read(self, schema: Json, value: Json, place: str, depth: int) -> Any:
         """Return a value in which texts were read, and note where they were."""
-        meant = self._meant(schema)
-        if meant is None or depth > _DEEPEST:
+        options = [one for one in islice(self._options(schema), _MOST_OPTIONS) if one != _NULL]
+        if depth > _DEEPEST or None in options:
             return value
-        if isinstance(value, str) and not self._admits_text(meant):
+        if isinstance(value, str) and not any(map(_admits_text, options)):
             value = self._parsed(value, place)
+        meant = options[0] if len(options) == 1 and isinstance(options[0], dict) else {}
         if isinstance(value, dict):
             known, other = meant.get("properties"), meant.get("additionalProperties")
             known = known if isinstance(known, dict) else {}
@@ -85,45 +88,33 @@ class _Reader:
         self.places.append(place)
         return value
 
-    def _meant(self, schema: Json) -> Mapping[str, Json] | None:
-        """Return the schema behind references, and the only alternative beside `null`."""
-        for _ in range(_DEEPEST):
-            if not isinstance(schema, dict):
-                return None
-            reference = schema.get("$ref")
-            options = next((schema[name] for name in _ALTERNATIVES if name in schema), None)
-            if isinstance(reference, str):
-                schema = self._resolved(reference)
-            elif isinstance(options, list):
-                others = [one for one in options if one != {"type": "null"}]
-                if len(others) != 1:
-                    return schema
-                schema = others[0]
-            else:
-                return schema
-        return None
+    def _options(self, schema: Json, depth: int = 0) -> Iterator[Json]:
+        """The schemas of which a value has to fit one, behind references and alternatives."""
+        said = schema if isinstance(schema, dict) else {}
+        reference, options = said.get("$ref"), said.get("anyOf", said.get("oneOf"))
+        if depth > _DEEPEST:
+            yield None
+        elif isinstance(reference, str):
+            found = None
+            with suppress(LookupError):
+                _, found = resolve_pointer(self._root, reference)
+            yield from self._options(found, depth + 1)
+        elif isinstance(options, list):
+            for option in options:
+                yield from self._options(option, depth + 1)
+        else:
+            yield schema
 
-    def _resolved(self, reference: str) -> Json:
-        with suppress(LookupError):
-            return resolve_pointer(self._root, reference)[1]
-        return None
 
-    def _admits_text(self, schema: Json, depth: int = 0) -> bool:
-        """Whether a text could fit. It is taken to, unless the schema clearly says otherwise."""
-        if not isinstance(schema, dict) or depth > _DEEPEST:
-            return True
-        if isinstance(reference := schema.get("$ref"), str):
-            return self._admits_text(self._resolved(reference), depth + 1)
-        if "type" in schema:
-            kinds = schema["type"]
-            return "string" in (kinds if isinstance(kinds, list) else [kinds])
-        for name in _ALTERNATIVES:
-            if isinstance(options := schema.get(name), list):
-                return any(self._admits_text(one, depth + 1) for one in options)
-        choices = [schema["const"]] if "const" in schema else schema.get("enum")
-        if isinstance(choices, list):
-            return any(isinstance(choice, str) for choice in choices)
+def _admits_text(schema: Json) -> bool:
+    """Whether a text could fit. It is taken to, unless the schema clearly says otherwise."""
+    if not isinstance(schema, dict):
         return True
+    if "type" in schema:
+        kinds = schema["type"]
+        return "string" in (kinds if isinstance(kinds, list) else [kinds])
+    choices = [schema["const"]] if "const" in schema else schema.get("enum")
+    return not isinstance(choices, list) or any(isinstance(choice, str) for choice in choices)
 
 
 def _refuse(constant: str) -> None:

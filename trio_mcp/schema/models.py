@@ -261,7 +261,7 @@ def _untitled(name: str, definition: Mapping[str, Any]) -> Mapping[str, Any]:
 def _is_linear(pattern: Any) -> bool:
     if not isinstance(pattern, str):
         return True
-    from trio_mcp.schema.patterns import pattern_size  # most schemas have no patterns
+    from trio_mcp.schema.bounds import pattern_size  # most schemas have no patterns
 
     try:
         pattern_size(pattern)

@@ -65,42 +65,36 @@ class _Plain:
         return {} if self._type is None else {"type": self._type}
 
 
-@public_in("trio_mcp.schema")
-@frozen
 class String(_Plain):
     """Text."""
 
     _type = "string"
 
 
-@public_in("trio_mcp.schema")
-@frozen
 class Integer(_Plain):
     """A whole number."""
 
     _type = "integer"
 
 
-@public_in("trio_mcp.schema")
-@frozen
 class Number(_Plain):
     """Any number."""
 
     _type = "number"
 
 
-@public_in("trio_mcp.schema")
-@frozen
 class Boolean(_Plain):
     """True or false."""
 
     _type = "boolean"
 
 
-@public_in("trio_mcp.schema")
-@frozen
 class AnyValue(_Plain):
     """Any JSON value."""
+
+
+for _plain in _Plain.__subclasses__():
+    public_in("trio_mcp.schema")(_plain)
 
 
 @public_in("trio_mcp.schema")

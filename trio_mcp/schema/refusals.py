@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from trio_mcp.schema.budget import Size, budget, measure
-from trio_mcp.schema.engine import Engine
+from trio_mcp.schema.engine import Engine, Size, budget, measure
 from trio_mcp.schema.keywords import Path
 from trio_mcp.schema.references import References
 
@@ -73,22 +72,18 @@ class Refusals:
         budget.begin(size)
         place: Path = ()
         if size.values + 2 * size.properties > _MOST_COPIED:
-            place = next(self._refused_properties(value), ())
-            value = value[place[1]] if place else value
-            size = measure(value)
+            known = self._schema.get("properties", {}).keys()
+            for name in known & value.keys() if isinstance(value, dict) else ():
+                if not self._engine.test(("properties", name))(value[name]):
+                    place, value = ("properties", name), value[name]
+                    size = measure(value)
+                    break
         path = place[1:]
         if size.values + 2 * size.properties > _MOST_COPIED:
             return [Refusal(path, value, UNKNOWN)]
         every = size.values <= _FEW and size.is_small and not self._references.is_heavy
         found = list(islice(self._find(place, value, path, every), _MOST))
         return found if found and not budget.is_spent else [Refusal(path, value, UNKNOWN)]
-
-    def _refused_properties(self, value: Any) -> Iterator[Path]:
-        """The properties that are refused by themselves."""
-        known = self._schema.get("properties", {}).keys()
-        for name in known & value.keys() if isinstance(value, dict) else ():
-            if not self._engine.test(("properties", name))(value[name]):
-                yield "properties", name
 
     def _find(self, place: Path, value: Any, path: Path, every: bool) -> Iterator[Refusal]:
         for refusal in self._reasons(place, value, path, every):

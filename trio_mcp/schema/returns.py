@@ -7,12 +7,13 @@ can have a JSON form.
 
 import inspect
 import typing
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from trio_mcp.schema.annotations import Builder
 from trio_mcp.schema.errors import Unmapped
 from trio_mcp.schema.fields import class_of, is_opaque, is_record
+from trio_mcp.schema.keywords import DEFINITIONS, refers_by
 from trio_mcp.schema.kinds import (
     ARRAYS,
     OBJECTS,
@@ -23,6 +24,7 @@ from trio_mcp.schema.kinds import (
 )
 from trio_mcp.schema.unstructuring import can_unstructure, unstructure
 from trio_mcp.wire.errors import SchemaError
+from trio_mcp.wire.payloads import WRAPS_RESULT
 
 BYTES = (bytes, bytearray, memoryview)
 USE_OF_BYTES = (
@@ -124,3 +126,27 @@ def _may_have_form(kind: type) -> bool:
 
 def _has_form(kind: type) -> bool:
     return can_unstructure(kind) or any(map(_has_form, type.__subclasses__(kind)))
+
+
+def wrapped(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the schema of `{"result": value}`, where a schema is of the value.
+
+    Returns:
+        `None` if something in it would then refer to another place.
+
+    Example:
+        >>> wrapped({"type": "integer"})["properties"]
+        {'result': {'type': 'integer'}}
+    """
+    places = tuple(f"#/{place}/" for place in DEFINITIONS)
+    if not refers_by(schema, lambda reference: reference.startswith(places)):
+        return None
+    whole = {key: schema[key] for key in ("$schema", *DEFINITIONS) if key in schema}
+    value = {key: schema[key] for key in schema if key not in whole}
+    return {
+        **whole,
+        "type": "object",
+        "properties": {"result": value},
+        "required": ["result"],
+        WRAPS_RESULT: True,
+    }

@@ -32,40 +32,20 @@ def structure_arguments(
         for name, annotation in annotations.items()
         if not is_plain(annotation, numbers=False)
     }
-    rest = None if is_plain(rest, numbers=False) else rest
-    if not wanted and rest is None:
+    takes_rest = not is_plain(rest, numbers=False)
+    if not wanted and not takes_rest:
         return as_they_came
-    return _Structure(wanted, frozenset(annotations), rest)
+    hooks_of_wanted = functools.cache(
+        lambda: [(name, *_hook_and_type(annotation)) for name, annotation in wanted.items()]
+    )
+    hook_of_rest = functools.cache(lambda: _hook_and_type(rest))
 
-
-def as_they_came(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments: what structures those that need nothing."""
-    return arguments
-
-
-class _Structure:
-    """Structures arguments by name; its hooks are made when it is first called."""
-
-    def __init__(self, wanted: dict[str, Any], known: frozenset[str], rest: Any) -> None:
-        self._wanted = wanted
-        self._known = known
-        self._rest = rest
-
-    @functools.cached_property
-    def _hooks(self) -> list[tuple[str, Hook, Any]]:
-        return [(name, *_hook_and_type(annotation)) for name, annotation in self._wanted.items()]
-
-    @functools.cached_property
-    def _rest_hook(self) -> tuple[Hook, Any]:
-        return _hook_and_type(self._rest)
-
-    def __call__(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        structured = arguments
-        hooks = self._hooks
-        if self._rest is not None:
-            rest = self._rest_hook
-            hooks = [*hooks, *((name, *rest) for name in arguments if name not in self._known)]
-        name = ""
+    def structure(arguments: dict[str, Any]) -> dict[str, Any]:
+        structured, name = arguments, ""
+        hooks = hooks_of_wanted()
+        if takes_rest:
+            others = arguments.keys() - annotations.keys()
+            hooks = [*hooks, *((name, *hook_of_rest()) for name in arguments if name in others)]
         try:
             for name, hook, settled in hooks:
                 value = arguments.get(name, _MISSING)
@@ -77,6 +57,13 @@ class _Structure:
         except (Exception, SystemExit) as error:  # a validator that exits must not end the server
             raise ArgumentError(Problem(explain("argument", error, name), name)) from error
         return structured
+
+    return structure
+
+
+def as_they_came(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments: what structures those that need nothing."""
+    return arguments
 
 
 _MISSING = object()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from trio_mcp.schema.keywords import ANCHORED, DEFINITIONS, walk, with_parts
+from trio_mcp.schema.keywords import DEFINITIONS, NOTES, refers_by, walk, with_parts
 from trio_mcp.schema.references import LONE_REFERENCES, dialect_of
 from trio_mcp.wire.errors import SchemaError
 
@@ -22,12 +22,6 @@ _MOST_LEVELS: Final = 200
 """Schemas of more values, or more levels of JSON, stay as they are."""
 _DEEPEST: Final = 60
 """In levels of JSON: so deep a definition may get by being written out."""
-_NOTES: Final = frozenset(
-    {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
-    | {"$comment"}
-)
-"""Keywords that ask for nothing: beside a reference, they count more than those of its target."""
-
 Schema = dict[str, Any]
 
 
@@ -51,7 +45,7 @@ def written_out(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     if values > _MOST or levels > _MOST_LEVELS:
         return schema
     definitions = {f"#/{place}/{_escaped(name)}": part for name, part in schema[place].items()}
-    if not all(_is_understood(part, definitions) for _, part in walk(schema)):
+    if not refers_by(schema, {"#", *definitions}.__contains__):
         return schema
     try:
         is_lone = dialect_of(schema) in LONE_REFERENCES
@@ -64,15 +58,6 @@ def written_out(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
-
-
-def _is_understood(schema: Any, definitions: Mapping[str, Any]) -> bool:
-    if not isinstance(schema, Mapping):
-        return True
-    if any(isinstance(schema.get(keyword), str) for keyword in ANCHORED):
-        return False
-    reference = schema.get("$ref", "#")
-    return reference == "#" or (isinstance(reference, str) and reference in definitions)
 
 
 def _count(value: Any, limit: int) -> tuple[int, int]:
@@ -153,8 +138,8 @@ class _Writer:
 
     def _joined(self, target: Any, beside: Schema) -> Any:
         """Put what stood beside a reference to what it led to."""
-        asked = {} if self._is_lone else {key: beside[key] for key in beside.keys() - _NOTES}
-        notes = {key: beside[key] for key in beside if key in _NOTES}
+        asked = {} if self._is_lone else {key: beside[key] for key in beside.keys() - NOTES}
+        notes = {key: beside[key] for key in beside if key in NOTES}
         if isinstance(target, dict) and all(target.get(key) == asked[key] for key in asked):
             return {**target, **notes}
         alternatives = asked.pop("allOf", [])

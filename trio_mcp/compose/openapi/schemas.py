@@ -19,7 +19,7 @@ from attrs import Factory, define, field, frozen
 from trio_mcp.compose.openapi.document import MOST, Document, members
 from trio_mcp.compose.openapi.texts import free_name, plain_name, shortened
 from trio_mcp.errors import SchemaError
-from trio_mcp.schema.patterns import pattern_size
+from trio_mcp.schema.bounds import pattern_size
 from trio_mcp.threads import is_large
 from trio_mcp.wire.bounds import is_finite
 from trio_mcp.wire.jsonrpc import Json
