@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -21,7 +20,6 @@ from trio_mcp.registry.invalid import InvalidResult, invalid_result
 from trio_mcp.server.lending import Lending
 from trio_mcp.server.request import RequestContext
 from trio_mcp.server.scopes import view_of
-from trio_mcp.threads import offload
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
@@ -42,7 +40,6 @@ class HandlerCall(InboundRequest):
     label: str = ""  # in place of the property
     timeout: float = 0.0
     outcome = "cancelled"
-    _binding: Json = None
     _lending: Lending | None = None
 
     def __init__(
@@ -173,15 +170,8 @@ class HandlerCall(InboundRequest):
     def conversation(self, conversation: Any) -> None:
         self._conversation = conversation
 
-    def binding(self) -> Json:
-        """Return what a sealed state of this request is good for."""
-        return self.context.binding(self.entry.kind) if self._binding is None else self._binding
-
     async def hash_binding(self) -> None:
-        from trio_mcp.registry.sealing import hash_binding
-
-        with suppress(TypeError):  # which is reported where the state is opened
-            self._binding = await offload(hash_binding, self.binding())
+        await self.context.hash_binding(self.entry.kind)
 
     def unsendable(self, value: Any) -> McpError:
         error = invalid_result(value, f"{self.entry.kind} {self.entry.name}")

@@ -144,7 +144,7 @@ class ModernConversation(RequestConversation):
             message = f"Invalid params: requestState must be a string, not {json_type(state)}"
             raise McpError(INVALID_PARAMS, message)
         try:
-            opened = self._catalogue.sealer.open(state, self._call.binding())
+            opened = self._catalogue.sealer.open(state, self._binding)
         except StateRefused as refusal:
             raise _refused(refusal) from None
         self._state = opened
@@ -187,9 +187,13 @@ class ModernConversation(RequestConversation):
         self._catalogue.sealer.check_ready()
         return {**question, "requestState": self._sealed({"passed_on": kept})}
 
+    @property
+    def _binding(self) -> Any:
+        return self._context.binding(self._call.entry.kind)
+
     def _sealed(self, record: dict[str, Json]) -> str:
         sealer, owner = self._catalogue.sealer, self._context.session.owner
-        return sealer.seal(record, self._call.binding(), owner)
+        return sealer.seal(record, self._binding, owner)
 
 
 def _refused(refusal: StateRefused) -> McpError:

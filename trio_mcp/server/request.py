@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from attrs import define, evolve, field
@@ -11,6 +12,7 @@ from trio_mcp.registry.context import Context
 from trio_mcp.server.caller import Caller
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
+from trio_mcp.threads import offload
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.conversion import Misfit, from_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
@@ -21,6 +23,7 @@ if TYPE_CHECKING:  # no start waits for the room of OAuth
     from trio_mcp.auth.authorization import Authorization
     from trio_mcp.registry.conversation import Conversation
     from trio_mcp.registry.http_info import HttpInfo
+    from trio_mcp.registry.sealing import HashedBinding
 
 
 T = TypeVar("T")
@@ -46,6 +49,7 @@ class RequestContext:
     """What its sender's token allows: kept here, as the next request may have another token."""
     headers: Mapping[bytes, bytes] | None = field(default=None, repr=False)
     """Those of the HTTP request that brought it, credentials among them."""
+    _hashed_binding: HashedBinding | None = field(default=None, init=False)
 
     @property
     def revision(self) -> Revision:
@@ -77,12 +81,14 @@ class RequestContext:
             answer.members = self.server.complete(answer.members, self.caller.revision)
         return answer
 
-    def binding(self, kind: str) -> Json:
+    def binding(self, kind: str) -> Json | HashedBinding:
         """Return what a sealed state of this request is good for: the same request again.
 
         Args:
             kind: What it asks for: a method of an extension may have any parameters.
         """
+        if self._hashed_binding is not None:
+            return self._hashed_binding
         params = self.params
         if kind == "method":
             about = {name: each for name, each in params.items() if name not in _OF_ONE_ROUND}
@@ -90,6 +96,13 @@ class RequestContext:
             about = {name: params.get(name) for name in ("name", "uri", "arguments")}
             about["arguments"] = about["arguments"] or {}  # none at all are no others
         return [self.server.registry.name, self.method, about, self.session.principal]
+
+    async def hash_binding(self, kind: str) -> None:
+        """Hash the binding once for all; in a thread, if it is large."""
+        from trio_mcp.registry.sealing import hash_binding  # few requests have a state
+
+        with suppress(TypeError):  # which is reported where the state is opened
+            self._hashed_binding = await offload(hash_binding, self.binding(kind))
 
     def state_keeper(self, provider: Any) -> Any:
         """Return what keeps state for its sender, in the code of a provider (a `StateKeeper`)."""
