@@ -268,7 +268,12 @@ def test_repeated_keys_are_refused_at_any_depth():
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**50, 10**18])
 def test_long_integers_are_kept_wherever_they_stand(number, padding):
     hidden = r"\u0031" * 19  # which is one more run of digits once it is read
-    for text in (f"{number}", f"[0.{abs(number)}, {number}]", f'["{hidden}",{{"x":{number}}}]'):
+    for text in (
+        f"{number}",
+        f"[0.{abs(number)}, {number}]",
+        f"[1.2345678901234567e-5, {number}]",  # of which orjson makes 0.000012345678901234567
+        f'["{hidden}",{{"x":{number}}}]',
+    ):
         message = decode(request_with(text, padding))
         assert isinstance(message, Request)
         assert message.params["value"] == json.loads(text)
@@ -514,7 +519,8 @@ def json_texts(draw, depth: int = 0) -> tuple[str, bool]:
         return string(draw(names)), False
     if kind == 1:
         tiny = "0.00000000000000000000012345678901234567"
-        return draw(st.sampled_from(["1.50", "1e2", "-0", "7", tiny, "true", "null"])), False
+        small = "1.2345678901234567e-5"
+        return draw(st.sampled_from(["1.50", "1e2", "-0", tiny, small, "true", "null"])), False
     if kind == 2:
         return str(draw(st.integers(-(2**70), 2**70))), False
     parts, repeated, keys = [], False, []

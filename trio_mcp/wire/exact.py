@@ -133,7 +133,8 @@ def _check_by_parsing(line: bytes, again: bytes, value: Any) -> None:
 
 
 def _long_numbers(text: bytes) -> int:
-    return text.translate(_DIGITS_TO_ZERO).count(_LONG)
+    zeros = text.translate(_DIGITS_TO_ZERO)  # without fractions, whose zeros an encoder may add
+    return zeros.count(_LONG) - zeros.count(b"." + _LONG)
 
 
 def _repeated(line: bytes) -> str | None:
