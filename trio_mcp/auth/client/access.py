@@ -1,9 +1,9 @@
-"""The state of a client's access to one resource."""
+"""The state of a client's access to one resource, and the person who may be asked for it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from math import inf
 from typing import Final, TypeVar
 
@@ -11,15 +11,53 @@ import trio
 from attrs import define, field
 
 from trio_mcp.auth.client.dpop import DpopKey
-from trio_mcp.auth.client.person import Person
 from trio_mcp.auth.client.stores import Login
 from trio_mcp.auth.client.tokens import Token
 from trio_mcp.auth.documents import ServerMetadata
 from trio_mcp.auth.urls import canonical, covers
 from trio_mcp.errors import AuthorizationError
+from trio_mcp.peer.time_limits import Pause, pauses_around
 
 _NO_FOR: Final = 60.0
 """Seconds for which a person is not asked again for scopes that they have denied."""
+
+
+@define(eq=False)
+class Person:
+    """A person who may be asked; meanwhile, the time limits of requests stand still."""
+
+    _is_asked: bool = field(default=False, init=False)
+    _waiting: dict[ExitStack, tuple[Pause, ...]] = field(factory=dict, init=False, repr=False)
+    """The time limits of tasks that wait, by what ends their pauses."""
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Pause the time limits of this block while any task asks the person."""
+        with ExitStack() as pauses:
+            self._waiting[pauses] = pauses_around()
+            if self._is_asked:
+                self._pause(pauses)
+            try:
+                yield
+            finally:
+                del self._waiting[pauses]
+
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """Ask the person in the block, which one task at a time does."""
+        self._is_asked = True
+        for pauses in self._waiting:
+            self._pause(pauses)
+        try:
+            yield
+        finally:
+            self._is_asked = False
+            for pauses in self._waiting:
+                pauses.close()
+
+    def _pause(self, pauses: ExitStack) -> None:
+        for limit in self._waiting[pauses]:
+            pauses.enter_context(limit())
 
 
 @define(eq=False)

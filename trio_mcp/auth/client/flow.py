@@ -19,11 +19,10 @@ import httpx2
 import trio
 from attrs import Factory, define, evolve, field
 
-from trio_mcp.auth.challenges import INSUFFICIENT_SCOPE, USE_NONCE, Challenge
+from trio_mcp.auth.challenges import INSUFFICIENT_SCOPE, USE_NONCE, Challenge, parse_challenges
 from trio_mcp.auth.client.access import Access, closest, key_of
 from trio_mcp.auth.client.discovery import Discovered, discover, elsewhere, server_metadata
 from trio_mcp.auth.client.dpop import ALGORITHM, DpopKey
-from trio_mcp.auth.client.presenting import address_of, challenge_of, present, url_of
 from trio_mcp.auth.client.stores import Login, MemoryStore, TokenStore
 from trio_mcp.auth.client.token_endpoint import Form, Signer, TokenEndpoint, redacted
 from trio_mcp.auth.client.tokens import Token
@@ -43,6 +42,7 @@ _GRACE: Final = 2.0
 """Seconds that an authorization server still has to give a token after all tasks were cancelled."""
 _MOST_SCOPE_CHARS: Final = 4096
 """Characters of all scopes together, which have to fit into a URL."""
+_OURS: Final = ("bearer", "dpop")
 _SPENT: Final = ("invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope")
 """The errors by which a refresh is refused for good."""
 
@@ -97,17 +97,17 @@ class AuthorizationFlow(httpx2.Auth, ABC):
         Raises:
             AuthorizationError: There was no token to be had, or none with the scopes.
         """
-        url = url_of(request)
+        url = _url_of(request)
         access = await self._access_to(url)
         token = await self._ready(access)
         entries, nonces = 0, 0
         for _ in range(_MOST_SENDS):
-            present(request, url, token, access.key)
+            _present(request, url, token, access.key)
             response = yield request
-            access.answered_from = address_of(response)
+            access.answered_from = _address_of(response)
             nonce = response.headers.get("dpop-nonce")
             is_new = access.key is not None and access.key.note_nonce(url, nonce)
-            challenge = challenge_of(response)
+            challenge = _challenge_of(response)
             if challenge is None:
                 return
             if challenge.error == USE_NONCE and is_new and nonces < MAX_LOGINS:
@@ -355,3 +355,40 @@ def _check_scopes(access: Access, token: Token | None, challenge: Challenge) -> 
     needs = f"the scopes {named}" if named else "more scopes, but does not say which"
     why = "no login has given a token with them"
     raise AuthorizationError(f"{origin(access.url)} needs {needs}: {why}", INSUFFICIENT_SCOPE)
+
+
+def _url_of(request: httpx2.Request) -> str:
+    """Return where a request goes, without its query."""
+    return str(request.url.copy_with(query=None, fragment=None))
+
+
+def _address_of(response: httpx2.Response) -> str | None:
+    """Return the address that a response came from; `None` if it is not known."""
+    stream = response.extensions.get("network_stream")
+    address = stream.get_extra_info("server_addr") if stream is not None else None
+    return str(address[0]).partition("%")[0] if isinstance(address, tuple) else None
+
+
+def _present(request: httpx2.Request, url: str, token: Token | None, key: DpopKey | None) -> None:
+    """Put a token on a request, in place of any other."""
+    for name in ("Authorization", "DPoP"):
+        request.headers.pop(name, None)
+    if token is None:
+        return
+    request.headers["Authorization"] = f"{token.scheme} {token.access_token}"
+    if token.scheme == "DPoP" and key is not None:
+        request.headers["DPoP"] = key.proof(request.method, url, token.access_token)
+
+
+def _challenge_of(response: httpx2.Response) -> Challenge | None:
+    """Return a server's challenge for a token; `None` if there is none."""
+    if response.status_code not in (401, 403):
+        return None
+    found = parse_challenges(response.headers.get_list("www-authenticate"))
+    ours = [challenge for challenge in found if challenge.scheme in _OURS]
+    if response.status_code == 403:
+        return next((item for item in ours if item.error == INSUFFICIENT_SCOPE), None)
+    if not found:
+        return Challenge("bearer")  # 401 without a word: revisions before 2025-06-18
+    # One that says why, or where to go, before one that only names a scheme.
+    return max(ours, key=lambda challenge: len(challenge.parameters), default=None)

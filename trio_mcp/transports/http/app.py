@@ -358,10 +358,8 @@ class HttpApp:
             return
         login_page = self._logins.get(path)
         if login_page is not None:
-            from trio_mcp.transports.http.web_pages import serve_web_page
-
             await self._guard.check_visitor(http)
-            await serve_web_page(login_page, http)
+            await _serve_login_page(login_page, http)
             return
         if self._fallback is not None and path not in self._known:
             await self._guard.check_visitor(http)
@@ -432,6 +430,20 @@ class HttpApp:
         workers = self.workers
         found = self.metrics.snapshot() if workers is None else (await workers.total())["metrics"]
         await http.respond(200, text_of(found), CONTENT_TYPE)
+
+
+async def _serve_login_page(page: WebPage, http: HttpRequest) -> None:
+    from trio_mcp.auth.proxy.web import MAX_BODY, WebRequest
+
+    request = WebRequest(
+        method=http.method,
+        query=http.scope.get("query_string", b"").decode("latin-1"),
+        body=await http.body(MAX_BODY) if http.method == "POST" else b"",
+        headers=http.headers,
+        address=http.client_address,
+    )
+    response = await page(request)
+    await http.respond(response.status, response.body, response.content_type, response.headers)
 
 
 def _public_documents(

@@ -214,11 +214,9 @@ async def serve_http(
         raise ValueError("listeners and unix_socket exclude each other; start one server for each")
     worker = None
     if workers is not None:
-        from trio_mcp.transports.http.workers.starting import check_workers
+        from trio_mcp.transports.http.workers.worker import check_workers, join
 
         check_workers(workers, own_process, listeners)
-        from trio_mcp.transports.http.workers.worker import join
-
         worker = await join()
     if worker is not None:
         store = worker.store if store is None else store
@@ -274,8 +272,7 @@ class _Service:
 
     async def supervise(self, workers: int, listeners: Listeners, private_store: bool) -> None:
         """Have workers serve, and look after them."""
-        from trio_mcp.transports.http.workers.starting import shared_settings
-        from trio_mcp.transports.http.workers.supervisor import Supervisor
+        from trio_mcp.transports.http.workers.supervisor import Supervisor, shared_settings
 
         # A worker's own ends come in turn, each in its time, and then it has a moment more.
         limits = self.limits

@@ -12,9 +12,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import trio
@@ -353,6 +354,17 @@ class Supervisor:
                     self._last_signal = number
                     for child in self._children:
                         child.process.kill()
+
+
+@contextmanager
+def shared_settings(private_store: bool) -> Iterator[dict[str, object]]:
+    """What workers are to share during the block: a store too, if they have none yet."""
+    if not private_store:
+        yield {"folder": None, "store": None}
+        return
+    # What a worker may still be removing, or writing when it was killed, is no reason to fail.
+    with tempfile.TemporaryDirectory(prefix="trio-mcp-", ignore_cleanup_errors=True) as folder:
+        yield {"folder": folder, "store": os.path.join(folder, "store.db")}
 
 
 def _has_terminal() -> bool:

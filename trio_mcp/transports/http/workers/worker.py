@@ -1,4 +1,4 @@
-"""A worker: what a process that the parent has started does beside serving."""
+"""A worker: whether there can be any, and what one does beside serving."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import trio
 
 from trio_mcp.background import background_task
 from trio_mcp.system import flags
+from trio_mcp.system.capabilities import POLLS
 from trio_mcp.system.lifeline import end_at_hangup
 from trio_mcp.system.locks import share_lock, try_lock, unlock
 from trio_mcp.transports.http.server import SharedListener
@@ -24,6 +25,36 @@ from trio_mcp.transports.http.workers.channel import ENVIRONMENT, Channel, Repor
 
 _TIMEOUT: Final = 2.0
 """Seconds that the parent has for an answer, or to take the last words."""
+
+
+_AGAIN = {"": "the interactive interpreter", "-c": "python -c", "-": "a program on stdin"}
+
+
+def check_workers(number: int, own_process: bool, listeners: object) -> None:
+    """Make sure that there can be workers.
+
+    Raises:
+        ValueError: There cannot; the message says why, and what to do.
+    """
+    if number < 1:
+        raise ValueError(f"workers must be 1 or more, not {number}")
+    if not POLLS:
+        raise ValueError("there are no workers on Windows; start several servers at other ports")
+    if not own_process:
+        raise ValueError(
+            "workers are processes that run this whole program again, so it must be the server's "
+            "own: serve_http(..., workers=..., own_process=True)"
+        )
+    if listeners is not None:
+        raise ValueError("workers share what serve_http opens; give host and port, or unix_socket")
+    kind = _AGAIN.get(sys.argv[0] if sys.argv else "")
+    if kind is not None or not sys.executable:
+        raise ValueError(
+            f"workers run this program again, and {kind or 'this interpreter'} cannot be; "
+            "put it into a file, or use trio-mcp serve --workers"
+        )
+    if threading.current_thread() is not threading.main_thread():
+        raise ValueError("workers are looked after by the main thread; call serve_http there")
 
 
 async def join() -> Worker | None:
