@@ -13,14 +13,13 @@ from trio_mcp.checks import is_a, is_function
 from trio_mcp.loggers import harmless, logger_of
 from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import Around, McpCall, McpRequest, is_around
-from trio_mcp.wire.bounds import bound
+from trio_mcp.wire.bounds import AT_LEAST_ZERO
 from trio_mcp.wire.errors import McpError, ToolError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.methods import METHODS
 
 _SLOW: Final = logger_of("trio_mcp.slow")
 
-_at_least_zero: Any = bound(zero=True)
 
 Given = McpRequest | McpCall
 
@@ -112,7 +111,7 @@ class SlowCalls:
         >>> registry = Registry("reports", middleware=[SlowCalls(2.0)])
     """
 
-    seconds: float = field(default=1.0, validator=_at_least_zero)
+    seconds: float = field(default=1.0, validator=AT_LEAST_ZERO)
     around: Around = field(default="calls", kw_only=True, validator=is_around)
 
     async def __call__(self, given: Any, call_next: Callable[[Any], Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Hashable
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import orjson
 import trio
@@ -15,7 +15,7 @@ from trio_mcp.middleware.size import size_of
 from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import Around, McpRequest, RequestNext
 from trio_mcp.threads import offload
-from trio_mcp.wire.bounds import bound
+from trio_mcp.wire.bounds import AT_LEAST_ZERO, COUNT_OR_ZERO
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.kept import KeptValues
 from trio_mcp.wire.methods import CALL_TOOL, READ_RESOURCE
@@ -24,8 +24,6 @@ _ROUND: Final = ("inputResponses", "requestState", "task")
 """Parameters of requests whose results are good for them alone."""
 _OVERHEAD: Final = 500
 
-_at_least_zero: Any = bound(zero=True)
-_count_or_zero: Any = bound(whole=True, zero=True)
 
 Result = dict[str, Json]
 
@@ -66,8 +64,8 @@ class Cache:
     """
 
     around: ClassVar[Around] = "requests"
-    ttl: float = field(validator=_at_least_zero)
-    max_bytes: int = field(default=16 * 1024 * 1024, kw_only=True, validator=_count_or_zero)
+    ttl: float = field(validator=AT_LEAST_ZERO)
+    max_bytes: int = field(default=16 * 1024 * 1024, kw_only=True, validator=COUNT_OR_ZERO)
     tools: Collection[str] | None = field(default=None, kw_only=True, validator=are_names)
     resources: bool = field(default=True, kw_only=True, validator=is_a(bool))
     shared: bool = field(default=False, kw_only=True, validator=is_a(bool))

@@ -15,7 +15,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import Around, McpCall, McpRequest, is_around
 from trio_mcp.store.shared import shared_store
-from trio_mcp.wire.bounds import bound, check_number
+from trio_mcp.wire.bounds import COUNT, POSITIVE, check_number
 from trio_mcp.wire.bucket import TokenBuckets
 from trio_mcp.wire.errors import McpError, ToolError
 from trio_mcp.wire.methods import CALL_TOOL
@@ -32,9 +32,6 @@ _NOT_SHARED: Final = (
     "RateLimit(%g) counts in each process for itself: give it a name, by which the instances of "
     "the server know that it is the same rate"
 )
-
-_positive: Any = bound()
-_count: Any = bound(whole=True)
 
 
 def _lets_one_pass(_: object, attribute: Attribute[Any], value: Any) -> None:
@@ -94,10 +91,10 @@ class RateLimit:
         >>> shared = RateLimit(5, burst=50, store="redis://localhost:6379/0", name="shop")
     """
 
-    rate: float = field(validator=_positive)
+    rate: float = field(validator=POSITIVE)
     burst: float = field(default=0.0, kw_only=True, validator=_lets_one_pass)
     by: Callable[[Any], Hashable] = field(default=by_caller, kw_only=True, validator=is_function)
-    max_keys: int = field(default=10_000, kw_only=True, validator=_count)
+    max_keys: int = field(default=10_000, kw_only=True, validator=COUNT)
     # Not in the repr: it may have a password.
     store: StoreLike | None = field(default=None, kw_only=True, repr=False)
     name: str = field(default="", kw_only=True, validator=is_a(str))

@@ -15,12 +15,11 @@ from trio_mcp.errors import CannotReach, ConnectionLost, RateLimited
 from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import Around, is_around
-from trio_mcp.wire.bounds import bound, is_number
+from trio_mcp.wire.bounds import AT_LEAST_ZERO, bound, is_number
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.methods import CALL_TOOL, METHODS
 
 _count: Any = bound(whole=True, finite=True)
-_at_least_zero: Any = bound(zero=True)
 
 logger = logger_of("trio_mcp.retry")
 
@@ -59,8 +58,8 @@ class Retry:
     """
 
     attempts: int = field(default=3, kw_only=True, validator=_count)
-    delay: float = field(default=0.1, kw_only=True, validator=_at_least_zero)
-    max_delay: float = field(default=5.0, kw_only=True, validator=_at_least_zero)
+    delay: float = field(default=0.1, kw_only=True, validator=AT_LEAST_ZERO)
+    max_delay: float = field(default=5.0, kw_only=True, validator=AT_LEAST_ZERO)
     on: tuple[type[Exception], ...] = field(default=PASSING, kw_only=True, converter=tuple)
     tools: Collection[str] = field(default=(), kw_only=True, validator=are_names)
     around: Around = field(default="calls", kw_only=True, validator=is_around)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from attrs import define, field
 
@@ -12,14 +12,12 @@ from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import Around, McpRequest, RequestNext
 from trio_mcp.store.exact import dumps
 from trio_mcp.threads import offload
-from trio_mcp.wire.bounds import bound
+from trio_mcp.wire.bounds import COUNT
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ToolError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.methods import CALL_TOOL
 
 _ROOM: Final = 1000
-
-_count: Any = bound(whole=True)
 
 
 async def size_of(value: Json) -> int:
@@ -53,7 +51,7 @@ class ResultSize:
     """
 
     around: ClassVar[Around] = "requests"
-    max_bytes: int = field(validator=_count)
+    max_bytes: int = field(validator=COUNT)
     truncate: bool = field(default=False, kw_only=True, validator=is_a(bool))
 
     async def __call__(self, request: McpRequest, call_next: RequestNext) -> dict[str, Json]:

@@ -43,7 +43,7 @@ from trio_mcp.system import processes as system_processes
 from trio_mcp.system.capabilities import POLLS
 from trio_mcp.system.processes import ProcessGroup, living
 from trio_mcp.transports.observe import Broadcast
-from trio_mcp.wire.bounds import bound
+from trio_mcp.wire.bounds import AT_LEAST_ZERO
 from trio_mcp.wire.framing import Frame, Oversized
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.safe_repr import safe_repr
@@ -61,7 +61,6 @@ SAFE_ENVIRONMENT: Final = system_processes.SAFE_ENVIRONMENT
 """Variables that a server inherits; everything else may hold a secret."""
 
 
-_at_least_zero: Any = bound(zero=True)
 _is_mode: Any = validators.in_(get_args(StderrMode))
 
 
@@ -106,9 +105,9 @@ class ProcessOptions:
     env: Mapping[str, str] = field(factory=dict, validator=_are_variables, repr=names_only)
     cwd: str | Path | None = field(default=None, validator=is_a(str, os.PathLike, NoneType))
     stderr: StderrMode = field(default="capture", validator=_is_mode)
-    close_timeout: float = field(default=2.0, validator=_at_least_zero)
-    terminate_timeout: float = field(default=2.0, validator=_at_least_zero)
-    kill_timeout: float = field(default=5.0, validator=_at_least_zero)
+    close_timeout: float = field(default=2.0, validator=AT_LEAST_ZERO)
+    terminate_timeout: float = field(default=2.0, validator=AT_LEAST_ZERO)
+    kill_timeout: float = field(default=5.0, validator=AT_LEAST_ZERO)
     kill_children: bool = field(default=True, validator=is_a(bool))
 
 

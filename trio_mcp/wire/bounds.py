@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from math import inf
-from typing import Any
+from typing import Any, Final
 
 from attrs import Attribute
 
@@ -55,3 +55,10 @@ def bound(
         check_number(str(attribute.alias), value, whole=whole, zero=zero, finite=finite)
 
     return validate
+
+
+COUNT: Final[Any] = bound(whole=True)
+COUNT_OR_ZERO: Final[Any] = bound(whole=True, zero=True)
+POSITIVE: Final[Any] = bound()
+AT_LEAST_ZERO: Final[Any] = bound(zero=True)
+"""The validators that most fields need."""

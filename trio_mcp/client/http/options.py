@@ -12,16 +12,13 @@ from attrs import Attribute, field, fields, frozen, validators
 
 from trio_mcp.checks import is_a, is_function
 from trio_mcp.public import public
-from trio_mcp.wire.bounds import bound
+from trio_mcp.wire.bounds import COUNT, COUNT_OR_ZERO, POSITIVE
 
 if TYPE_CHECKING:
     import ssl
 
     import httpx2
 
-_count: Any = bound(whole=True)
-_count_or_none: Any = bound(whole=True, zero=True)
-_positive: Any = bound()
 
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(r"[\t -~]*")
@@ -129,23 +126,23 @@ class HttpOptions:
     )
 
     auth: httpx2.Auth | None = field(default=None, validator=[_lets_in, validators.optional(_only)])
-    max_connections: int = field(default=100, validator=_count)
+    max_connections: int = field(default=100, validator=COUNT)
     """Connections at a time; further requests wait for one. A subscription, and in legacy
     revisions the stream of the server's own messages, have one each."""
 
-    keep_alive: float = field(default=60.0, validator=_positive)
+    keep_alive: float = field(default=60.0, validator=POSITIVE)
     """Seconds that a connection is kept between two requests, unless the server closes it."""
 
-    connect_timeout: float = field(default=10.0, validator=_positive)
+    connect_timeout: float = field(default=10.0, validator=POSITIVE)
     """Seconds to connect, TLS included."""
 
     listen: bool = field(default=True, validator=is_a(bool))
     """Whether to ask a legacy server for a stream of its own messages. Without it, the server
     cannot announce changes."""
 
-    reconnect_delay: float = field(default=1.0, validator=_positive)
+    reconnect_delay: float = field(default=1.0, validator=POSITIVE)
     """Seconds before coming back to a legacy stream that broke, unless the server says otherwise.
     They double with each failure, up to 30 s or the server's own time."""
 
-    reconnect_attempts: int = field(default=5, validator=_count_or_none)
+    reconnect_attempts: int = field(default=5, validator=COUNT_OR_ZERO)
     """Failures in a row after which the client gives up a legacy stream."""

@@ -12,14 +12,13 @@ from trio_mcp.checks import is_a, is_function, option, tell_apart
 from trio_mcp.public import public
 from trio_mcp.transports.http.proxies import Proxies
 from trio_mcp.transports.http.session_options import SessionOptions
-from trio_mcp.wire.bounds import bound
+from trio_mcp.wire.bounds import COUNT, bound
 from trio_mcp.wire.safe_repr import safe_repr
 
 if TYPE_CHECKING:
     from trio_mcp.auth.authorization import Authorization
     from trio_mcp.auth.server.resource import ResourceServer
 
-_count: Any = bound(whole=True)
 _rate_if_any: Any = validators.optional(bound(finite=True))
 
 Verify = Callable[[str], Awaitable["str | Authorization | None"]]
@@ -137,19 +136,19 @@ class HttpPolicy:
     burst: int = field(default=100, validator=bound(whole=True, finite=True))
     """Requests of one client, and wrong tokens from one address, at once."""
 
-    max_clients: int = field(default=10_000, validator=_count)
+    max_clients: int = field(default=10_000, validator=COUNT)
     """Addresses, and principals, whose rate is remembered, the last ones seen."""
 
-    max_concurrent: int = field(default=1024, validator=_count)
+    max_concurrent: int = field(default=1024, validator=COUNT)
     """Calls that run at the same time for all clients together; further ones wait. A call that
     waits for an answer of its client is none of these meanwhile."""
 
-    max_concurrent_each: int = field(default=768, validator=_count)
+    max_concurrent_each: int = field(default=768, validator=COUNT)
     """Calls of one client that run, or wait for an answer of its, at the same time; further ones
     wait. Of its requests, as many may be open, those of streams and subscriptions too; further
     ones are refused (429). A client is a principal, or without tokens an address, as for `rate`."""
 
-    max_received_bytes: int = field(default=256 * 1024 * 1024, validator=_count)
+    max_received_bytes: int = field(default=256 * 1024 * 1024, validator=COUNT)
     """Bytes of all bodies that are longer than 64 KiB, until they have been answered. One client
     may have three quarters. Where there is no room for another, the client who has most of them
     loses one that has not come to its end; else the new one is refused (429)."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from attrs import field, fields, frozen
 
 from trio_mcp.checks import is_a, is_function
 from trio_mcp.public import public
 from trio_mcp.transports.http.events import EventStore
-from trio_mcp.wire.bounds import bound
-
-_count: Any = bound(whole=True)
+from trio_mcp.wire.bounds import COUNT, bound
 
 
 @public
@@ -40,7 +37,7 @@ class SessionOptions:
     answers to questions, get 404 all the same. Such clients cannot be asked anything, and hear of
     no change."""
 
-    max_sessions: int = field(default=1000, validator=_count)
+    max_sessions: int = field(default=1000, validator=COUNT)
     """Sessions of legacy clients. A new one takes the place of one that is idle, but only of its
     own owner's, or of one who has more sessions: of those who have most, the one that was idle
     for longest. If none is idle, an owner who has most, and will not have fewer than the newcomer,
@@ -49,13 +46,13 @@ class SessionOptions:
     session_idle: float = field(default=1800.0, validator=bound())
     """Seconds after which an unused session ends."""
 
-    max_events: int = field(default=1000, validator=_count)
+    max_events: int = field(default=1000, validator=COUNT)
     """Events of one session that are kept for a client that comes back."""
 
-    max_event_bytes: int = field(default=4 * 1024 * 1024, validator=_count)
+    max_event_bytes: int = field(default=4 * 1024 * 1024, validator=COUNT)
     """Bytes that these may have together; a single event may have more."""
 
-    max_total_event_bytes: int = field(default=256 * 1024 * 1024, validator=_count)
+    max_total_event_bytes: int = field(default=256 * 1024 * 1024, validator=COUNT)
     """Bytes that the events of all sessions may have together, each with 1 KiB at least.
 
     Beyond them the owner who has most loses events: a principal, or without tokens an address.
