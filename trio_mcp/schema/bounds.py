@@ -73,8 +73,6 @@ LARGEST: Final = 1024 * 1024
 def patterns_of(schema: Any) -> Iterator[tuple[Path, str]]:
     """All the regular expressions in a schema, with the place of the schema that has them."""
     for path, each in walk(schema):
-        if not isinstance(each, Mapping):
-            continue
         named = each.get("patternProperties")
         yield from ((path, name) for name in (named if isinstance(named, Mapping) else ()))
         if isinstance(each.get("pattern"), str):

@@ -202,7 +202,7 @@ class FullValidator:
         self._references = References(schema)
         self._engine = Engine(schema)
         self._refusals = Refusals(schema, self._engine, self._references)
-        parts = [each for _, each in walk(schema) if isinstance(each, Mapping)]
+        parts = [part for _, part in walk(schema)]
         self._compares = any(not _COMPARING.isdisjoint(part) for part in parts)
         self._is_unique = any(part.get("uniqueItems") for part in parts)
         names = [pattern for part in parts for pattern in part.get("patternProperties", ())]

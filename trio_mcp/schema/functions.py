@@ -121,10 +121,15 @@ def describe_function(
         accepted = checked = declare(name, taken, parameters)
         for parameter in parameters:
             if parameter.default is not None:  # which stands for a default that is not published
-                schema = accepted["properties"][parameter.name]
-                _check_default(name, parameter.name, parameter.default, schema)
+                _check_default(name, parameter, accepted)
     else:
-        accepted, checked = _infer(name, taken, docs)
+        builder = Builder()
+        accepted = checked = _build(builder, name, taken, docs)
+        if builder.has_models:
+            checked = _build(Builder(open_models=True), name, taken, docs)
+        for one in taken:
+            _refuse_field(name, one)
+            _check_default(name, one, checked)
     result = hints.resolve("return", signature.returns) if describe_result else Any
     output_schema, unstructure, lists_results = describe_return(name, result, result_types)
     return FunctionSchema(
@@ -140,16 +145,6 @@ def describe_function(
         supplied=signature.supplied,
         made=signature.made,
     )
-
-
-def _infer(tool: str, taken: list[Taken], docs: Docs) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The schema of the arguments, and the one that they are held against."""
-    builder = Builder()
-    schema = checked = _build(builder, tool, taken, docs)
-    if builder.has_models:
-        checked = _build(Builder(open_models=True), tool, taken, docs)
-    _check_defaults(tool, taken, checked)
-    return schema, checked
 
 
 def _build(builder: Builder, tool: str, taken: list[Taken], docs: Docs) -> dict[str, Any]:
@@ -169,40 +164,18 @@ def _build(builder: Builder, tool: str, taken: list[Taken], docs: Docs) -> dict[
     return builder.finish_within_bounds(tool, schema)
 
 
-def _check_defaults(tool: str, taken: list[Taken], schema: Mapping[str, Any]) -> None:
-    """Check that each default is what callers could send, or no JSON: the function's own marker."""
-    shared = {key: value for key, value in schema.items() if key == "$defs"}
-    for parameter in taken:
-        if parameter.default is NOTHING:
-            continue
-        _refuse_field(tool, parameter)
-        _check_default(
-            tool,
-            parameter.name,
-            parameter.default,
-            schema["properties"][parameter.name],
-            shared,
-            parameter.annotation,
-        )
-
-
-def _check_default(
-    tool: str,
-    name: str,
-    default: Any,
-    schema: Mapping[str, Any],
-    shared: Mapping[str, Any] = {},
-    annotation: Any = NOTHING,
-) -> None:
-    value = published_default(default)
-    if value is NOTHING or fits_at_sight(schema, value):
+def _check_default(tool: str, taken: Taken | Parameter, schema: dict[str, Any]) -> None:
+    """Check that a default is what callers could send, or no JSON: the function's own marker."""
+    value = published_default(taken.default)
+    if value is NOTHING or fits_at_sight(schema["properties"][taken.name], value):
         return
-    problem = compile_validator({**schema, **shared}, inferred=True, noun="default")(value)
+    one = {**schema["properties"][taken.name], "$defs": schema.get("$defs", {})}
+    problem = compile_validator(one, inferred=True, noun="default")(value)
     if problem is None:
         return
-    place = f"function {tool!r}, parameter {name!r}"
-    if value is None and annotation is not NOTHING:
-        allowed = f"{annotation_text(bare(annotation))} | None"
+    place = f"function {tool!r}, parameter {taken.name!r}"
+    if value is None and isinstance(taken, Taken):
+        allowed = f"{annotation_text(bare(taken.annotation))} | None"
         raise SchemaError(
             f"{place}: its default is None, which its annotation does not allow; annotate it "
             f"`{allowed}`, or give it another default"

@@ -81,18 +81,25 @@ def with_parts(schema: Mapping[str, Any], replace: Callable[[Path, Any], Any]) -
     return whole
 
 
-def walk(schema: Any) -> Iterator[tuple[Path, Any]]:
-    """All the schemas in a schema, itself first, with where they stand."""
+def walk(schema: Any) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """All the schemas in a schema that are objects, itself first, with where they stand."""
     waiting: list[tuple[Path, Any]] = [((), schema)]
     while waiting:
         path, each = waiting.pop()
-        yield path, each
-        waiting.extend((path + within, part) for within, part in parts_of(each))
+        if isinstance(each, Mapping):
+            yield path, each
+            waiting.extend((path + within, part) for within, part in parts_of(each))
+
+
+def references_in(schema: Any) -> Iterator[str]:
+    """What a schema, and all in it, refer to by `$ref`."""
+    found = (part.get("$ref") for _, part in walk(schema))
+    return (reference for reference in found if isinstance(reference, str))
 
 
 def refers_by(schema: Any, is_known: Callable[[str], bool]) -> bool:
     """Whether all references in a schema are known, and none means something else elsewhere."""
-    for part in (part for _, part in walk(schema) if isinstance(part, Mapping)):
+    for _, part in walk(schema):
         reference = part.get("$ref")
         is_other = reference is not None and not (
             isinstance(reference, str) and is_known(reference)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trio_mcp.schema.constraints import needs_pydantic
 from trio_mcp.schema.errors import ConversionError
 from trio_mcp.schema.fields import UNIONS
-from trio_mcp.schema.keywords import parts_of, walk, with_parts
+from trio_mcp.schema.keywords import parts_of, references_in, walk, with_parts
 from trio_mcp.schema.sentences import describe, join_path, subject
 from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.jsonrpc import encode
@@ -165,8 +165,8 @@ class Model:
     @functools.cached_property
     def _most_defaults(self) -> int:
         """What the defaults of the model cost that has the most."""
-        objects = (each for _, each in walk(self._schema) if isinstance(each, Mapping))
-        return max(_defaults(schema.get("properties", {}).values()) for schema in objects)
+        objects = (part.get("properties", {}) for _, part in walk(self._schema))
+        return max(_defaults(properties.values()) for properties in objects)
 
     @functools.cached_property
     def _root(self) -> _CostNode:
@@ -235,7 +235,7 @@ def adopt(
             del kept["pattern"]  # only Pydantic could check it, and it does
         ours = with_parts(kept, lambda _, part: adopted(part))
         if "$ref" in each:
-            name = each["$ref"].removeprefix("#/$defs/")
+            name = _name_in(each["$ref"])
             known_by = json.dumps(_reachable(name, definitions), sort_keys=True, default=repr)
             definition = _untitled(name, definitions[name])
             reference = share(f"{name} {known_by}", name, lambda: adopted(definition))
@@ -270,12 +270,6 @@ def _is_linear(pattern: Any) -> bool:
     return True
 
 
-def _references(schema: Any) -> Iterator[str]:
-    for _, each in walk(schema):
-        if isinstance(each, Mapping) and isinstance(each.get("$ref"), str):
-            yield each["$ref"].removeprefix("#/$defs/")
-
-
 def _reachable(name: str, definitions: Mapping[str, Any]) -> dict[str, Any]:
     """A definition, and all that it leads to."""
     found: dict[str, Any] = {}
@@ -284,8 +278,12 @@ def _reachable(name: str, definitions: Mapping[str, Any]) -> dict[str, Any]:
         each = waiting.pop()
         if each not in found and each in definitions:
             found[each] = definitions[each]
-            waiting.extend(_references(definitions[each]))
+            waiting.extend(map(_name_in, references_in(definitions[each])))
     return found
+
+
+def _name_in(reference: str) -> str:
+    return reference.removeprefix("#/$defs/")
 
 
 def _branching(schema: Mapping[str, Any]) -> int:
@@ -294,14 +292,12 @@ def _branching(schema: Mapping[str, Any]) -> int:
     largest = 1
     for name, definition in definitions.items():
         for _, each in walk(definition):
-            if not isinstance(each, Mapping) or "discriminator" in each:
+            if "discriminator" in each:
                 continue
             members = [*each.get("anyOf", ()), *each.get("oneOf", ())]
-            returning = (
-                any(name in _reachable(target, definitions) for target in _references(member))
-                for member in members
-            )
-            largest = max(largest, sum(returning))
+            targets = [map(_name_in, references_in(member)) for member in members]
+            back = (any(name in _reachable(one, definitions) for one in some) for some in targets)
+            largest = max(largest, sum(back))
     return largest
 
 

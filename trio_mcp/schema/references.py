@@ -173,7 +173,7 @@ class References:
         looks: dict[int, int] = {}
         weights: dict[int, int] = {}
         entered: set[int] = set()
-        waiting = [schema for _, schema in walk(self._schema)][::-1]
+        waiting: list[Any] = [schema for _, schema in walk(self._schema)][::-1]
         while waiting:
             here = waiting.pop()
             if id(here) in looks:
@@ -215,10 +215,8 @@ def _weight(schema: Any) -> int:
     return 1 + 20 * slow + (len(named) if isinstance(named, Mapping) else 0)
 
 
-def _is_plain(schema: Any) -> bool:
+def _is_plain(schema: Mapping[str, Any]) -> bool:
     """Whether a schema refers by pointers alone, and begins no resource of its own."""
-    if not isinstance(schema, Mapping):
-        return True
     references = [schema[keyword] for keyword in REFERENCES if isinstance(schema.get(keyword), str)]
     return not isinstance(schema.get("$id", schema.get("id")), str) and all(
         reference == "#" or reference.startswith("#/") for reference in references

@@ -6,12 +6,12 @@ itself, or would make the schema too large or too deep, keeps its reference and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from attrs import define, field
 
-from trio_mcp.schema.keywords import DEFINITIONS, NOTES, refers_by, walk, with_parts
+from trio_mcp.schema.keywords import DEFINITIONS, NOTES, references_in, refers_by, with_parts
 from trio_mcp.schema.references import LONE_REFERENCES, dialect_of
 from trio_mcp.wire.errors import SchemaError
 
@@ -74,14 +74,6 @@ def _count(value: Any, limit: int) -> tuple[int, int]:
 
 
 @define(eq=False)
-class _Cost:
-    """What it takes to write a definition out with all that it refers to."""
-
-    values: int
-    levels: int
-
-
-@define(eq=False)
 class _Writer:
     """Writes one schema out."""
 
@@ -91,8 +83,9 @@ class _Writer:
     _is_lone: bool
     """Whether what stands beside a reference asks for nothing."""
     _room: int = field(default=MOST_ADDED, init=False)
-    _costs: dict[str, _Cost | None] = field(factory=dict, init=False)
-    """By reference; `None` for what refers to itself."""
+    _costs: dict[str, tuple[int, int] | None] = field(factory=dict, init=False)
+    """By reference, the values and levels of the definition with all that it refers to, written
+    out; `None` for what refers to itself."""
     _needed: dict[str, list[str]] = field(factory=dict, init=False)
     """By reference, what the definition refers to."""
     _kept: dict[str, None] = field(factory=dict, init=False)
@@ -123,12 +116,11 @@ class _Writer:
         reference = whole.get("$ref")
         if reference is None or reference == "#":
             return whole
-        cost = self._costs[reference]
-        fits = cost is not None and cost.values <= self._room and level + cost.levels <= _DEEPEST
-        if cost is None or not fits:
+        values, levels = self._costs[reference] or (self._room + 1, 0)
+        if values > self._room or level + levels > _DEEPEST:
             self._kept[reference] = None
             return whole
-        self._room -= cost.values
+        self._room -= values
         self.has_written = True
         del whole["$ref"]
         room, self._room = self._room, MOST_ADDED  # for what is in it, there is room already
@@ -147,7 +139,8 @@ class _Writer:
 
     def _find_costs(self) -> None:
         """Find what each definition costs, from the innermost outwards."""
-        self._needed = {name: list(_references(part)) for name, part in self._definitions.items()}
+        for name, part in self._definitions.items():
+            self._needed[name] = [found for found in references_in(part) if found != "#"]
         entered: set[str] = set()
         waiting = list(self._definitions)[::-1]
         while waiting:
@@ -163,15 +156,8 @@ class _Writer:
                 entered.add(reference)
                 waiting += [found for found in unknown if found not in entered]
 
-    def _cost(self, reference: str) -> _Cost:
+    def _cost(self, reference: str) -> tuple[int, int]:
         values, levels = _count(self._definitions[reference], _MOST)
-        inner = (self._costs[found] for found in self._needed[reference])
-        costs = [cost for cost in inner if cost is not None]
-        total = min(values + sum(cost.values for cost in costs), MOST_ADDED + 1)
-        return _Cost(total, levels + max((cost.levels for cost in costs), default=0))
-
-
-def _references(schema: Any) -> Iterator[str]:
-    for _, part in walk(schema):
-        if isinstance(part, Mapping) and part.get("$ref", "#") != "#":
-            yield part["$ref"]
+        inner = [cost for found in self._needed[reference] if (cost := self._costs[found])]
+        values = min(values + sum(each for each, _ in inner), MOST_ADDED + 1)
+        return values, levels + max((each for _, each in inner), default=0)
