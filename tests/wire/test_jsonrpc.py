@@ -279,6 +279,17 @@ def test_long_integers_are_kept_wherever_they_stand(number, padding):
         assert message.params["value"] == json.loads(text)
 
 
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 2**63, 1e300])
+@pytest.mark.parametrize("beside", [[0.1] * 500, [2**62] * 500, [-(2**63)] * 500, ["1"] * 500])
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+def test_long_integers_are_kept_among_many_numbers(number, beside, separators):
+    for value in ([*beside, number], [number, *beside], {"a": beside, "b": {"c": number}}):
+        text = json.dumps(value, separators=separators)
+        message = decode(request_with(text, padding=5_000))
+        assert isinstance(message, Request)
+        assert repr(message.params["value"]) == repr(value)
+
+
 @pytest.mark.parametrize("padding", ["", "x" * 2**20])
 def test_a_repeated_id_is_no_id(padding):
     def id_of(text: str) -> str | int:

@@ -10,27 +10,32 @@ as `find` for several bytes.)
 - Anything else is encoded again, with two spaces for each level if it is written in lines. If that
   is the text, byte for byte, nothing was lost. If not, for white space or for another way to write
   something, there must be as many colons in both: no parser adds any.
-- Digits can only have been lost where there are twenty in a row.
+- Digits can only have been lost where there are twenty in a row, and have made a float that is too
+  large for 64 bits.
 """
 
 import json
+from math import hypot
 from typing import Any, Final
 
 import orjson
 
 from trio_mcp.wire.weight import has_long_integers, without_strings
 
-_SPACE: Final = b" \t\r\n"
 _AS_ARRAYS: Final = bytes.maketrans(b"{}:", b"[],")
 _DIGITS_TO_ZERO: Final = bytes.maketrans(b"123456789", b"000000000")
 _LONG: Final = b"0" * 19
 """As many digits as 2**63 has: what has fewer is never lost."""
+_SAMPLES: Final = ((9, b"00"), (4, b"0000"))
+"""So many of as many digits in a row are seen by who looks at every ninth, or fourth, byte."""
 _ESCAPE: Final = b"\\u"
 _ESCAPED_ASCII: Final = b"\\u003"
 """How an escaped digit begins, and an escaped colon."""
 _FEW: Final = 120
 """Names, or arrays, in a value that is soon looked through. Both together are nested less deeply
 than can be encoded."""
+_SMALL: Final = 2.0**62
+"""No integer beyond 64 bits becomes a float as small as that."""
 
 SHORT: Final = 4096
 """Bytes of a text that is soon encoded again, whatever it is made of."""
@@ -76,8 +81,7 @@ def exact(line: bytes, value: Any, limit: int) -> Any:
     """
     if len(line) > SHORT:
         outside = without_strings(line)
-        is_whole = len(outside) < len(line) and _has_all_names(value, outside)
-        if is_whole and not has_long_integers(outside):
+        if len(outside) < len(line) and _is_whole(value, outside):
             return value
     is_in_lines = line[1:2] == b"\n"
     if is_in_lines and orjson.dumps(value, option=orjson.OPT_INDENT_2) == line:
@@ -86,32 +90,47 @@ def exact(line: bytes, value: Any, limit: int) -> Any:
     if again == line:
         return value
     has_escapes = line.find(b"\\") >= 0 and line.rfind(_ESCAPE) >= 0
-    if not has_escapes and line.translate(None, _SPACE) == again.translate(None, _SPACE):
-        return value
     is_ascii_escaped = has_escapes and line.rfind(_ESCAPED_ASCII) >= 0
     if is_ascii_escaped or line.count(b":") != again.count(b":"):
         _check_by_parsing(line, again, value)
-    if has_long_integers(line) and (
-        is_ascii_escaped or _long_numbers(line) != _long_numbers(again)
-    ):
+    if _has_many_digits(line) and (is_ascii_escaped or _long_numbers(line) != _long_numbers(again)):
         if len(line) > limit:
             raise LongIntegers
         return json.loads(line)
     return value
 
 
-def _has_all_names(value: Any, text: bytes) -> bool:
-    """Whether a value with few names and arrays has each name for which there is a colon."""
-    names, parts = 0, [value]
+def _is_whole(value: Any, text: bytes) -> bool:
+    """Whether a value with few names and arrays has all names and digits of its text.
+
+    Args:
+        value: The value.
+        text: The text without its strings.
+    """
+    names, parts, are_small = 0, [value], True
     for part in parts:  # which grow meanwhile
-        if part.__class__ is dict:
+        kind = part.__class__
+        if kind is dict:
             names += len(part)
             parts += part.values()
-        elif part.__class__ is list and len(part) <= _FEW:
+        elif kind is list and len(part) <= _FEW:
             parts += part
+        elif kind is list or kind is float:
+            are_small = are_small and _is_small(part)
         if names > _FEW or len(parts) > 10 * _FEW:
             return False
-    return _has_at_most(text, b":", names) and _has_at_most(text, b"[", _FEW)
+    has_all_names = _has_at_most(text, b":", names) and _has_at_most(text, b"[", _FEW)
+    return has_all_names and (are_small or not has_long_integers(text))
+
+
+def _is_small(numbers: Any) -> bool:
+    """Whether none of the numbers was an integer beyond 64 bits, if that is soon found out."""
+    if numbers.__class__ is float:
+        return -_SMALL < numbers < _SMALL
+    try:  # this takes a sixth of the time in which floats are parsed
+        return numbers[0].__class__ is float and hypot(*numbers) < _SMALL
+    except TypeError:  # there is something else among them
+        return False
 
 
 def _has_at_most(text: bytes, mark: bytes, count: int) -> bool:
@@ -130,6 +149,12 @@ def _check_by_parsing(line: bytes, again: bytes, value: Any) -> None:
     if orjson.dumps(flat).translate(_AS_ARRAYS) != again.translate(_AS_ARRAYS):
         is_id = value.__class__ is dict and flat[::2].count("id") > 1
         raise RepeatedKey(_repeated(line), is_id)
+
+
+def _has_many_digits(text: bytes) -> bool:
+    """Whether there may be integers beyond 64 bits: most texts soon show that there are none."""
+    seen = (text[::step].translate(_DIGITS_TO_ZERO).rfind(row) >= 0 for step, row in _SAMPLES)
+    return all(seen) and has_long_integers(text)
 
 
 def _long_numbers(text: bytes) -> int:

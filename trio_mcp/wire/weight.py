@@ -17,7 +17,7 @@ _SLOW: Final = 256 * 1024
 """Bytes that are parsed in 10 ms if there are integers beyond 64 bits."""
 _HEAVY: Final = 100_000
 """So much is parsed, and looked at again, in about 10 ms."""
-_SPARSE: Final = 4096
+_SPARSE: Final = 8192
 """Bytes for each quotation mark: from there on it is worth while to go from one to the next."""
 
 _BACKSLASH: Final = ord("\\")
