@@ -32,6 +32,7 @@ from tests.support.client import LEGACY, REVISIONS, RawClient, modern_meta, serv
 from tests.support.errors import own_error
 from tests.support.processes import running
 from tests.support.tools import each_legacy_revision, each_revision, error_of, some_revisions
+from tests.support.turns import turns_of_another_task
 from trio_mcp import (
     Client,
     Disconnected,
@@ -471,7 +472,7 @@ async def test_changes_announced_outside_of_any_loop_or_after_it() -> None:
             nursery.start_soon(serve_stream, registry, theirs)
             client = RawClient(ours, MODERN)
             await listen(client, resourceSubscriptions=[ONE])
-            [kept] = catalogue_of(registry).changes.watchers[ONE]
+            [kept] = catalogue_of(registry).changes.watchers_of(ONE)
             listeners.append(kept)
             await ours.aclose()
 
@@ -494,7 +495,7 @@ async def test_a_cancelled_subscription_ends_without_an_answer() -> None:
         await client.cancel(first)
         await client.cancel("unknown")
         assert await told(client) == []
-        assert len(catalogue_of(registry).changes.watchers[ONE]) == 1
+        assert len(catalogue_of(registry).changes.watchers_of(ONE)) == 1
         registry.notify_resource_updated(ONE)
         registry.add_tool(nothing, name="later")
         assert await told(client) == [updated(ONE, second)]
@@ -865,7 +866,26 @@ async def test_many_subscriptions_are_told_of_one_change() -> None:
         assert {each["params"]["_meta"][SUBSCRIPTION] for each in found} == set(ids)
         for each in (acknowledged[0], found[0]):
             official.judge(each, MODERN)
-        assert len(catalogue_of(registry).changes.watchers[ONE]) == 1000
+        assert len(catalogue_of(registry).changes.watchers_of(ONE)) == 1000
+
+
+async def test_a_long_subscription_leaves_others_their_turns() -> None:
+    registry = Registry("many")
+
+    @registry.resource("item://{number}")
+    def item(number: int) -> str:
+        return str(number)
+
+    async def turns_for(client: RawClient, count: int) -> int:
+        async with turns_of_another_task() as turns:
+            uris = [f"item://{number}" for number in range(count)]
+            await listen(client, resourceSubscriptions=[*uris, "item://none"])
+            acknowledged = client.told[-1]["params"]["notifications"]
+            assert acknowledged["resourceSubscriptions"] == uris
+            return turns.count
+
+    async with changing(registry) as client:
+        assert await turns_for(client, 900) >= await turns_for(client, 9) + 15
 
 
 async def test_many_connections_are_told_of_one_change() -> None:

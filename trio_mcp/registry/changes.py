@@ -94,10 +94,13 @@ class Listener:
 
     def __exit__(self, *_: object) -> None:
         self._changes.listeners.discard(self)
-        for uri in list(self.uris):
-            self.unwatch(uri)
-        for topic in list(self.topics):
-            self.unwatch_topic(topic)
+        self._pending.clear()
+        for uri in self.uris:
+            self._changes.remove_watcher(uri, self)
+        for topic in self.topics:
+            self._changes.remove_watcher(topic, self)
+        self.uris.clear()
+        self.topics.clear()
 
     def watch(self, uri: str) -> None:
         self.uris[uri] = None
@@ -189,29 +192,42 @@ class Changes:
         self.updates = 0
         """A number that is another one after each change of a resource, or of their list."""
         self.listeners: Final[set[Listener]] = set()
-        self.watchers: Final[dict[str | Topic, set[Watcher]]] = {}
-        """By the URI of a resource, or the topic of an extension."""
+        self.watchers: Final[dict[str | Topic, Watcher]] = {}
+        """By the URI of a resource, or the topic of an extension, one of its watchers."""
+        self._others: Final[dict[str | Topic, set[Watcher]]] = {}
+        """The rest of them, where there is more than one: few sets are quick to be collected."""
         self.relays: Final[set[Callable[[ListChanged | ResourceUpdated], None]]] = set()
         """Pass changes on to other servers of the same registry. They are called in any thread."""
 
     def add_watcher(self, watched: str | Topic, watcher: Watcher) -> None:
         """Subscribe a watcher to a resource, by its URI, or to a topic of an extension."""
-        known = self.watchers.setdefault(watched, set())
-        is_first = not known
-        known.add(watcher)
-        if is_first and isinstance(watched, str):
-            self._watched(watched)
+        first = self.watchers.get(watched)
+        if first is None:
+            self.watchers[watched] = watcher
+            if isinstance(watched, str):
+                self._watched(watched)
+        elif first is not watcher:
+            self._others.setdefault(watched, set()).add(watcher)
+
+    def watchers_of(self, watched: str | Topic) -> tuple[Watcher, ...]:
+        """Return who is subscribed to a resource, or to a topic, at the moment."""
+        first = self.watchers.get(watched)
+        return () if first is None else (first, *self._others.get(watched, ()))
 
     def owner_of(self, uri: str) -> Hashable:
         """Return to whose share it counts that a resource is watched: one of its watchers'."""
-        return next((watcher.owner_of(uri) for watcher in self.watchers.get(uri, ())), None)
+        watcher = self.watchers.get(uri)
+        return None if watcher is None else watcher.owner_of(uri)
 
     def remove_watcher(self, watched: str | Topic, watcher: Watcher) -> None:
-        known = self.watchers.get(watched)
-        if known is None or watcher not in known:
-            return
-        known.discard(watcher)
-        if not known:
+        first, others = self.watchers.get(watched), self._others.get(watched)
+        if others is not None:
+            if first is watcher:
+                self.watchers[watched] = others.pop()
+            others.discard(watcher)
+            if not others:
+                del self._others[watched]
+        elif first is watcher:
             del self.watchers[watched]
             if isinstance(watched, str):
                 self._unwatched(watched)
@@ -243,8 +259,8 @@ class Changes:
         self._note(topic, topic)
 
     def _note(self, watched: str | Topic, change: Change | Topic) -> None:
-        for listener in list(self.watchers.get(watched, ())):
-            listener.note(change)
+        for watcher in self.watchers_of(watched):
+            watcher.note(change)
 
     def listen(
         self, kinds: Iterable[Kind] = (), uris: Iterable[str] = (), owner: Hashable = None

@@ -195,7 +195,7 @@ def check_subscriptions(context: RequestContext, count: int, size: int) -> None:
 
 def size_of(texts: Iterable[str | None]) -> int:
     """Return how many bytes some texts have together."""
-    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts if text is not None)
+    return len("".join(filter(None, texts)).encode("utf-8", "surrogatepass"))
 
 
 def invalid(why: str) -> McpError:

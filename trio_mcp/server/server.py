@@ -65,6 +65,8 @@ class Server:
         self.observe = observe
         self.open(opened or Opened())
         self.threads = trio.CapacityLimiter(limits.max_worker_threads)
+        self.lookups = trio.Lock()
+        """Held while a few of the URIs of a long subscription are looked up."""
         self.on_refusal = on_refusal
         self.lists = ListCache(self.catalogue)
         self.states = self.catalogue.used_states

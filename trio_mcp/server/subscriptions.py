@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from itertools import chain
 from math import inf
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import trio
 from attrs import define, field
@@ -40,6 +40,9 @@ from trio_mcp.wire.revisions import META_SUBSCRIPTION
 if TYPE_CHECKING:  # few servers have extensions
     from trio_mcp.registry.changes import Topic
 
+
+_AT_ONCE: Final = 50
+"""URIs that are looked up before others have their turn."""
 
 Send = Callable[[bytes], Awaitable[None]]
 
@@ -106,7 +109,7 @@ def tells_of(catalogue: Catalogue, kind: Kind) -> bool:
 
 
 def read_filter(context: RequestContext) -> Filter:
-    """Read what a client wants to know of, as far as there is such a thing here.
+    """Read what a client wants to know of; whether there are such resources is seen later.
 
     Raises:
         McpError: The filter is not one (`-32602`), or wants something of an extension that the
@@ -120,10 +123,9 @@ def read_filter(context: RequestContext) -> Filter:
     if len(listed) > limit:
         why = f'"resourceSubscriptions" holds {len(listed)} URIs; at most {limit} are served'
         raise invalid(why)
-    uris = dict.fromkeys(listed)
     found = Filter(
         [k for k in KINDS if getattr(wanted, f"{k}_list_changed") and tells_of(catalogue, k)],
-        [uri for uri in uris if find_resource(context, uri) is not None],
+        list(dict.fromkeys(listed)),
     )
     if catalogue.extensions is not None:
         from trio_mcp.server.extended import read_topics
@@ -186,13 +188,15 @@ class Listen(InboundRequest):
                 return McpError(METHOD_NOT_FOUND, why)
             catalogue, owner = self.context.server.catalogue, self.context.session.owner
             wanted = self.filter
-            with catalogue.changes.listen(wanted.kinds, wanted.uris, owner) as listener:
+            with catalogue.changes.listen(wanted.kinds, owner=owner) as listener:
                 if wanted.uris:
                     with scope:
-                        confirmed = await catalogue.confirm(wanted.uris)
-                        for uri in set(wanted.uris).difference(confirmed):
+                        await self._watch(listener, wanted.uris)
+                        confirmed = await catalogue.confirm(list(listener.uris))
+                        for uri in set(listener.uris).difference(confirmed):
                             listener.unwatch(uri)
-                        wanted.uris = list(listener.uris)
+                    wanted.uris = list(listener.uris)
+                    self._count(wanted.size)
                 if wanted.topics:
                     from trio_mcp.server.extended import watch_topics
 
@@ -209,7 +213,19 @@ class Listen(InboundRequest):
             return None if self.answered else error
         finally:
             self.context.session.subscriptions -= 1
-            self.context.session.subscription_bytes -= self._size
+            self._count(0)
+
+    async def _watch(self, listener: Listener, uris: list[str]) -> None:
+        """Watch the resources that there are: a few in one turn, of one subscription at a time."""
+        for at in range(0, len(uris), _AT_ONCE):
+            async with self.context.server.lookups:
+                for uri in uris[at : at + _AT_ONCE]:
+                    if find_resource(self.context, uri) is not None:
+                        listener.watch(uri)
+
+    def _count(self, size: int) -> None:
+        self.context.session.subscription_bytes += size - self._size
+        self._size = size
 
     @property
     def _meta(self) -> dict[str, Json]:
