@@ -13,7 +13,6 @@ from trio_mcp import (
     Context,
     Depends,
     Handlers,
-    Limits,
     McpError,
     Registry,
     ResourceNotFound,
@@ -65,6 +64,33 @@ def opened_plainly() -> Iterator[str]:
         log.append("close plain")
 
 
+class Settings:
+    """Reads what a deployment has set."""
+
+    def __init__(
+        self, context: Context, one: Annotated[int, Depends(number)], region: str = "eu"
+    ) -> None:
+        self.words = f"{context.tool} {one} {region}"
+        self.is_aside = threading.current_thread() is not threading.main_thread()
+
+
+class Picky:
+    def __init__(self, token: str) -> None:
+        self.token = token
+
+
+class Awaitable:
+    """Whose objects are functions that are awaited, or yield; the class itself is neither."""
+
+    async def __call__(self) -> int:
+        return 1
+
+
+class Generator:
+    def __call__(self) -> Iterator[int]:
+        yield 1
+
+
 def registry_of(*functions: Any, **options: Any) -> Registry:
     registry = Registry("test", **options)
     for function in functions:
@@ -73,6 +99,36 @@ def registry_of(*functions: Any, **options: Any) -> Registry:
 
 
 # -- what it gets ---------------------------------------------------------------------------
+
+
+async def test_a_class_is_called_like_a_function() -> None:
+    async def use(
+        settings: Annotated[Settings, Depends(Settings)],
+        again: Settings = Depends(Settings),  # noqa: B008  # as FastAPI's users write it
+        one: Annotated[Any, Depends(Awaitable)] = None,
+        other: Annotated[Any, Depends(Generator)] = None,
+    ) -> str:
+        assert settings is again
+        assert settings.is_aside
+        return f"{settings.words} {type(one).__name__} {type(other).__name__}"
+
+    async with connect(registry_of(use)) as client:
+        assert (await client.call_tool("use")).text == "use 1 eu Awaitable Generator"
+        assert client.tools["use"].input_schema["properties"] == {}
+
+
+async def test_another_class_can_take_the_place_of_one() -> None:
+    class Fake(Settings):
+        def __init__(self) -> None:
+            self.words = "fake"
+
+    async def use(settings: Annotated[Settings, Depends(Settings)]) -> str:
+        return settings.words
+
+    registry = registry_of(use)
+    with override(registry, Settings, Fake):
+        async with connect(registry) as client:
+            assert (await client.call_tool("use")).text == "fake"
 
 
 @pytest.mark.parametrize(
@@ -458,7 +514,8 @@ def test_what_cannot_fill_a_parameter_is_refused_at_registration() -> None:
     assert refusal(Annotated[int, Depends(needs)]) == expected
     assert "cannot be positional-only" in refusal(Annotated[int, Depends(positional)])
     assert "5 cannot be called" in refusal(int, Depends(5))  # type: ignore[arg-type]
-    assert "the class Limits is no function" in refusal(Annotated[Limits, Depends(Limits)])
+    said = refusal(Annotated[Picky, Depends(Picky)])
+    assert "function 'Picky', parameter 'token': nothing fills it" in said
     assert "put Depends(…) outermost" in refusal(Annotated[int, Depends(number)] | None)
     assert "put Depends(…) outermost" in refusal(list[Annotated[int, Depends(number)]])
     assert "has 2 of them" in refusal(Annotated[int, Depends(number), Depends(thread)])

@@ -48,8 +48,8 @@ def Depends(function: Callable[..., Any]) -> Any:  # as it is called elsewhere
     the tool has returned, has failed or was cancelled. What is opened last is closed first.
 
     Args:
-        function: The function. It may take a `Context`, and have dependencies itself. Other
-            parameters need a default.
+        function: The function, or a class, which is called to make an object. It may take a
+            `Context`, and have dependencies itself. Other parameters need a default.
 
     Returns:
         A mark for the annotation, or the default.
@@ -156,7 +156,7 @@ class _Plan:
 
     def _number(self, function: Any) -> int:
         """Return the step of a function, which is made if there is none."""
-        check_function(function, may_yield=True)
+        check_function(function, is_dependency=True)
         if getattr(type(function), "__hash__", None) is None:
             raise SchemaError(
                 f"{safe_repr(function)} has no hash; make its class frozen, or use a function"
@@ -177,7 +177,7 @@ class _Plan:
         return self.numbers[function]
 
     def _step(self, function: Callable[..., Any]) -> Step:
-        check_function(function, may_yield=True)
+        check_function(function, is_dependency=True)
         name = name_of(function)
         signature = signature_of(function, Hints(name, function, Context))
         for parameter in signature.given:

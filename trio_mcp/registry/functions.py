@@ -7,9 +7,14 @@ from typing import Any
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether what it returns has to be awaited: a function, a `partial`, a callable object."""
+    """Whether what it returns has to be awaited: a function, a `partial`, a callable object.
+
+    What a class returns never has to be.
+    """
     while isinstance(function, partial):
         function = function.func
+    if isinstance(function, type):
+        return False
     call = getattr(function, "__call__", None)  # noqa: B004  # a callable object
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 

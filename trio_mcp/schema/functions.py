@@ -6,6 +6,7 @@ functions.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -151,6 +152,7 @@ def _build(builder: Builder, tool: str, taken: list[Taken], docs: Docs) -> dict[
     properties: dict[str, Any] = {}
     additional: Any = False
     for parameter in taken:
+        _refuse_function(tool, parameter)
         schema = builder.build_at(tool, parameter.name, parameter.annotation)
         if parameter.rest:
             additional = schema
@@ -181,6 +183,24 @@ def _check_default(tool: str, taken: Taken | Parameter, schema: dict[str, Any]) 
             f"`{allowed}`, or give it another default"
         )
     raise SchemaError(f"{place}: {problem[0].lower()}{problem[1:]}")
+
+
+def _refuse_function(tool: str, taken: Taken) -> None:
+    """Refuse a function that was meant to fill a parameter: callers would fill it."""
+    place = f"function {tool!r}, parameter {taken.name!r}"
+    if inspect.isroutine(taken.default) or isinstance(taken.default, type):
+        name = name_of(taken.default)
+        raise SchemaError(
+            f"{place}: its default is {name} itself, not what that returns; to have it called for "
+            f"each call, write Depends({name})"
+        )
+    marks = (taken.annotation, *getattr(taken.annotation, "__metadata__", ()))
+    for mark in filter(inspect.isroutine, marks):
+        name = name_of(mark)
+        raise SchemaError(
+            f"{place}: its annotation has the function {name}, which is no type; to have it fill "
+            f"the parameter, write Annotated[…, Depends({name})]"
+        )
 
 
 def _refuse_field(tool: str, taken: Taken) -> None:

@@ -21,8 +21,13 @@ from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.safe_repr import safe_repr
 
 
-def check_function(function: Any, *, may_yield: bool = False) -> None:
-    """Make sure that something is a function, which gives one answer or may yield one."""
+def check_function(function: Any, *, is_dependency: bool = False) -> None:
+    """Make sure that something is a function, which gives one answer.
+
+    Args:
+        function: What should be one.
+        is_dependency: Whether it fills a parameter: then it may yield, or be a class.
+    """
     if isinstance(function, str):
         raise SchemaError(
             f"{shorten(function)} is a text, not a function; if it is meant as a name, write "
@@ -34,11 +39,13 @@ def check_function(function: Any, *, may_yield: bool = False) -> None:
             "object with __call__"
         )
     if isinstance(function, type):
+        if is_dependency:
+            return
         raise SchemaError(
             f"the class {function.__qualname__} is no function; register a function that makes "
             "and returns one"
         )
-    if yields(function) and not may_yield:
+    if yields(function) and not is_dependency:
         raise SchemaError(
             f"function {name_of(function)!r} yields, but a request has one answer; collect "
             "the values and return a list (a Context's progress() tells how far it is)"
@@ -47,6 +54,8 @@ def check_function(function: Any, *, may_yield: bool = False) -> None:
 
 def yields(function: Any) -> bool:
     """Whether it is a generator function, async or not."""
+    if isinstance(function, type):
+        return False
     call = getattr(function, "__call__", None)  # noqa: B004  # a callable object
     return any(
         inspect.isgeneratorfunction(candidate) or inspect.isasyncgenfunction(candidate)
@@ -84,7 +93,9 @@ class Hints:
     def __init__(self, tool: str, function: Any, context_type: type | None) -> None:
         self.tool = tool
         function = innermost(function)
-        if not inspect.isroutine(function):
+        if isinstance(function, type):
+            function = function.__init__  # type: ignore[misc]  # only looked at
+        elif not inspect.isroutine(function):
             function = type(function).__call__
         function = inspect.unwrap(function)
         self._globals = getattr(function, "__globals__", {})
