@@ -198,7 +198,11 @@ WIRE = {"output_schema": "outputSchema", "meta": "_meta", "tags": "_meta"}
 async def test_options_are_shown_since(option: str, since: str, _: str) -> None:
     name = option.strip("`")
     registry = Registry("test")
-    registry.add_tool(lambda: "x", name="use", **{name: OPTIONS[name]})
+
+    async def use(context: Context) -> str:
+        return "x"
+
+    registry.add_tool(use, **{name: OPTIONS[name]})
     for revision in REVISIONS:
         async with serving(registry, revision=revision) as (client, _handle):
             [tool] = (await client.request("tools/list"))["result"]["tools"]

@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import UUID
 
 import pytest
 import trio
+from annotated_types import MinLen
 
 import trio_mcp.aio
 from tests.features import notebook
@@ -585,6 +587,95 @@ def test_a_state_that_belongs_to_nothing_is_refused(scope: Any, words: str) -> N
     with pytest.raises(SchemaError) as caught:
         Registry("test").add_tool(function, state=scope)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [int, UUID, list[str], bool | None])
+def test_a_handle_that_is_no_text_is_refused(kind: Any) -> None:
+    async def use(handle: Any, context: Context) -> str:
+        raise AssertionError
+
+    use.__annotations__["handle"] = kind
+    with pytest.raises(SchemaError, match="annotate it handle: str"):
+        Registry("test").add_tool(use, state="handle")
+
+
+@pytest.mark.parametrize("kind", [str, str | None, Annotated[str, MinLen(1)], Any])
+def test_a_handle_may_be_a_text_of_any_kind(kind: Any) -> None:
+    async def use(handle: Any, context: Context) -> str:
+        raise AssertionError
+
+    use.__annotations__["handle"] = kind
+    Registry("test").add_tool(use, state="handle")
+
+
+def test_a_handle_that_a_function_fills_is_refused() -> None:
+    async def use(handle: Annotated[str, Depends(preferred)], context: Context) -> str:
+        raise AssertionError
+
+    with pytest.raises(SchemaError, match="a parameter handle, by which callers name"):
+        Registry("test").add_tool(use, state="handle")
+
+
+@pytest.mark.parametrize("scope", ["caller", "session", "new handle"])
+def test_a_state_that_nothing_can_read_is_refused(scope: Any) -> None:
+    registry = Registry("test")
+    with pytest.raises(SchemaError, match="add context: Context, or take state= away"):
+        registry.add_tool(hello, state=scope)
+    with pytest.raises(SchemaError, match="add context: Context"):
+        registry.prompt(state=scope)(hello)
+    with pytest.raises(SchemaError, match="add context: Context"):
+        registry.resource("x://y", state=scope)(hello)
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+async def test_a_tool_that_runs_one_at_a_time_finds_what_the_call_before_has_kept(
+    is_plain: bool,
+) -> None:
+    registry = Registry("test")
+
+    def add(context: Context) -> int:
+        context.state["count"] = context.state.get("count", 0) + 1
+        return int(context.state["count"])
+
+    async def add_later(context: Context) -> int:
+        await trio.lowlevel.checkpoint()
+        return add(context)
+
+    registry.add_tool(add if is_plain else add_later, name="add", state="caller", max_concurrent=1)
+    async with connect(registry) as client:
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(client.call_tool, "add")
+        assert (await client.call_tool("add", returns=int)) == 21
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+async def test_calls_that_ask_have_their_turns_back_afterwards(is_plain: bool) -> None:
+    registry = Registry("test")
+
+    async def ask_later(context: Context) -> str:
+        return str((await context.elicit("Colour?", str)).value)
+
+    def ask(context: Context) -> str:
+        return trio.from_thread.run(ask_later, context)
+
+    registry.add_tool(ask if is_plain else ask_later, name="ask", state="caller", max_concurrent=1)
+    questions, answered = 0, trio.Event()
+
+    async def answer(params: Any) -> dict[str, Any]:
+        nonlocal questions
+        questions += 1
+        if questions == 3:  # each has asked while the others wait for their answers
+            answered.set()
+        await answered.wait()
+        return {"action": "accept", "content": {"value": "blue"}}
+
+    handlers = Handlers(elicitation=answer)
+    async with connect(registry, era="legacy", handlers=handlers) as client:
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(client.call_tool, "ask")
+        assert (await client.call_tool("ask")).text == "blue"
 
 
 async def test_what_was_registered_without_state_is_told_how(

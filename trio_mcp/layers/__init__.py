@@ -16,6 +16,7 @@ that an entry or a server does not need is absent: it costs nothing.
 | `forwarding` | at a mount | results that are passed on as they came |
 | `mounting` | at a mount | names of resources in results, as they are in the registry |
 | `converting` | always | what the function returned becomes the members of a result |
+| `concurrency` | when an entry is made | the same as below, if there is state |
 | `keeping` | when an entry is made | state that lasts from call to call |
 | `middleware` | when an entry is placed | what the author runs around calls |
 | `mounting` | at a mount | names and state of the provider; then the provider's own layers |
@@ -79,16 +80,20 @@ def _around_results(entry: Any) -> list[NamedLayer]:
 
 def _around_values(entry: Any) -> list[NamedLayer]:
     layers: list[NamedLayer] = []
+    slots = entry.slots if entry.origin is None else None
     if entry.state is not None and entry.origin is None:
         from trio_mcp.layers.keeping import keeping  # few entries keep any
 
+        if slots is not None:  # no call reads a state that the one before is to change
+            slots = slots if entry.is_async else slots.of_calls()
+            layers.append(("concurrency", slots.around))
         layers.append(("keeping", keeping(entry)))
     if entry.middleware:
         from trio_mcp.layers.middleware import middleware
 
         layers += [("middleware", middleware(entry, function)) for function in entry.middleware]
-    if entry.slots is not None and entry.is_async and entry.origin is None:
-        layers.append(("concurrency", entry.slots.around))
+    if slots is not None and entry.is_async and entry.state is None:
+        layers.append(("concurrency", slots.around))
     if entry.injection is not None and entry.origin is None:
         layers.append(("injecting", entry.injection.around))
     return layers

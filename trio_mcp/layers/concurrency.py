@@ -30,8 +30,12 @@ class Slots:
         self._limit = limit
         self._limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("slots")
 
+    def of_calls(self) -> Slots:
+        """Return as many slots for the calls of a plain function, whose threads have these."""
+        return Slots(self._limit)
+
     def around(self, inner: Handler) -> Handler:
-        """Have each call of an async function wait for a slot (a layer)."""
+        """Have each call wait for a slot (a layer)."""
 
         async def run(call: Call) -> Any:
             slot = HeldSlots(self.limiter)

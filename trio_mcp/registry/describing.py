@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trio_mcp.registry.checks import check_timeout, icons_of, json_of, scopes_of
 from trio_mcp.registry.handlers import NO_EXTENSIONS
@@ -12,6 +11,10 @@ from trio_mcp.schema import FunctionSchema
 from trio_mcp.schema.signatures import with_defaults
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.tags import with_tags
+
+if TYPE_CHECKING:
+    from trio_mcp.layers.injecting import Injection
+    from trio_mcp.registry.kept_state import StateScope
 
 
 def check_names(options: Mapping[str, Any], known: Any) -> None:
@@ -59,14 +62,19 @@ def handler_fields(
         "context_parameter": described.context_parameter,
         "injection": injection,
         "scopes": scopes_of(options.get("scopes", ())),
-        "state": _state_of(function, options.get("state")),
+        "state": _state_of(options.get("state"), described, injection),
         "extensions": options.get("extensions", NO_EXTENSIONS),
     }
 
 
-def _state_of(function: Callable[..., Any], scope: Any) -> str | None:
+def _state_of(
+    scope: Any, described: FunctionSchema, injection: Injection | None
+) -> StateScope | None:
     if scope is None:
         return None
     from trio_mcp.registry.kept_state import check_scope  # few keep any
 
-    return check_scope(scope, inspect.signature(function).parameters)
+    steps = () if injection is None else injection.steps
+    contexts = (described.context_parameter, *(step.context_parameter for step in steps))
+    is_read = any(parameter is not None for parameter in contexts)
+    return check_scope(scope, described, is_read)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Mapping, Set
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -21,7 +21,7 @@ from attrs import define, field, frozen
 from trio_mcp.errors import StoreError, StoreFull
 from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
-from trio_mcp.schema import SchemaError
+from trio_mcp.schema import ArgumentError, FunctionSchema, SchemaError, compile_validator
 from trio_mcp.store.changes import ABSENT, Conflict, Delete, Entry, Put, Touch, key_part
 from trio_mcp.store.exact import dumps, loads
 from trio_mcp.store.quota import Quota
@@ -111,7 +111,7 @@ class StateKeeper:
         handle: Any = arguments.get("handle") if scope == "handle" else None
         begins = handle is None and scope in ("handle", "new handle")
         if begins:
-            handle = secrets.token_urlsafe(16)
+            handle = _new_handle()
         elif scope == "handle" and not (isinstance(handle, str) and _HANDLE.fullmatch(handle)):
             raise ToolError(_GONE)
         found = OpenState(self, self._id(label, scope, handle), begins)
@@ -170,22 +170,52 @@ _UNKNOWN: Final = {
 }
 
 
-def check_scope(scope: Any, parameters: Collection[str]) -> StateScope:
+def check_scope(scope: Any, described: FunctionSchema, is_read: bool) -> StateScope:
     """Return what the state of an entry belongs to, or raise `SchemaError`.
 
     Args:
         scope: What its author gave.
-        parameters: The names of those of its function.
+        described: Its function.
+        is_read: Whether its function, or what fills its parameters, takes a context.
     """
     known: tuple[StateScope, ...] = get_args(StateScope)
     if scope not in known:
         raise SchemaError(f"state must be one of {', '.join(map(repr, known))}, not {scope!r:.100}")
-    if scope == "handle" and "handle" not in parameters:
+    if not is_read:
+        raise SchemaError(
+            f"state={scope!r} is for a function that takes a context, in which the state is; add "
+            "context: Context, or take state= away"
+        )
+    if scope == "handle":
+        _check_handle(described)
+    return known[known.index(scope)]
+
+
+def _check_handle(described: FunctionSchema) -> None:
+    if "handle" not in described.input_schema.get("properties", {}):
         raise SchemaError(
             'state="handle" is for a function with a parameter handle, by which callers name the '
             'state; one that gives a handle out has state="new handle"'
         )
-    return known[known.index(scope)]
+    if not _takes(described, {"handle": _new_handle()}):
+        raise SchemaError(
+            'state="handle": the parameter handle does not take a handle as it is, which is a '
+            "text; annotate it handle: str"
+        )
+
+
+def _takes(described: FunctionSchema, arguments: dict[str, Any]) -> bool:
+    """Whether a function gets an argument as it comes, which the schema lets through."""
+    schema = {**described.checked_schema, "required": []}
+    try:
+        fits = compile_validator(schema, inferred=True)(arguments) is None
+        return fits and described.structure(arguments) == arguments
+    except ArgumentError:
+        return False
+
+
+def _new_handle() -> str:
+    return secrets.token_urlsafe(16)
 
 
 def _key(id: str) -> str:
