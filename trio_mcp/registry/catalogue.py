@@ -19,7 +19,6 @@ from attrs import evolve, field, frozen
 
 from trio_mcp.background import run_all
 from trio_mcp.loggers import logger_of
-from trio_mcp.registry.context import Context
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler
 from trio_mcp.registry.kinds import LISTED, RefType, Table
@@ -342,7 +341,7 @@ class Catalogue(Provider):
         """Add the registry's rules of visibility and its middleware to an entry."""
         selection = self.options.selection
         if selection is not None and not selection.shows(item.name, item.description):
-            item = evolve(item, visible=(_to_no_client,))
+            item = evolve(item, visible=(lambda caller: False,))
         if self.options.visible is not None:
             shows = partial(self.options.visible, item.description)
             item = evolve(item, visible=(*item.visible, shows))
@@ -531,7 +530,8 @@ class Catalogue(Provider):
         found = Opened(await stack.enter_async_context(self.lifespan(limits)), shared_store())
         for provider in self.all_providers():
             found.providers[provider] = await stack.enter_async_context(provider.lifespan(limits))
-        await _all_ready(found.providers, limits)
+        if found.providers:  # at the same time, however long each of them lets us wait
+            await run_all([partial(provider.ready, limits) for provider in found.providers])
         for part in (self, *found.providers):
             if isinstance(part, Catalogue):
                 part._log_what_is_unknown()
@@ -542,10 +542,6 @@ class Catalogue(Provider):
             found.extensions[extension.identifier] = serving
         found.complete.set()
         return found
-
-
-def _to_no_client(caller: Context) -> bool:
-    return False
 
 
 def _extensions_of(own: Sequence[Added], mounts: Sequence[Mount]) -> Extensions | None:
@@ -560,9 +556,3 @@ def _extensions_of(own: Sequence[Added], mounts: Sequence[Mount]) -> Extensions 
         if provider.extensions is not None:
             found.adopt(provider.extensions, provider)
     return found
-
-
-async def _all_ready(providers: Collection[Provider], limits: Limits) -> None:
-    """Wait until all providers are ready, however long each of them lets us wait."""
-    if providers:
-        await run_all([partial(provider.ready, limits) for provider in providers])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -189,11 +188,6 @@ class TextArguments:
         takes = self._takes.get(name)
         if not isinstance(text, str) or takes is None or takes(text) is None:
             return text
-        try:
-            return json.loads(text, parse_constant=_refuse)  # exact, however long a number is
-        except (ValueError, RecursionError):
-            return text
+        from trio_mcp.schema.lenient import json_or_text  # few prompts and templates need it
 
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
+        return json_or_text(text)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from inspect import signature
 from typing import Any, Final, Literal, TypeVar, cast, get_args
 
@@ -186,17 +187,13 @@ def chained(
 ) -> Callable[[T], Awaitable[Any]]:
     """Put middleware around the last function. The first one given is outermost."""
     for one in reversed(middleware):
-        last = _around(one, last)
+        last = partial(_around, one, last)
     return last
 
 
-def _around(
-    middleware: Callable[[T, Any], Awaitable[Any]], call_next: Callable[[T], Awaitable[Any]]
-) -> Callable[[T], Awaitable[Any]]:
-    def run(given: T) -> Awaitable[Any]:
-        return middleware(given, call_next)
-
-    return run
+def _around(middleware: Any, call_next: Any, given: Any) -> Awaitable[Any]:
+    found: Awaitable[Any] = middleware(given, call_next)
+    return found
 
 
 def check_handed_on(given: object, kind: type) -> None:

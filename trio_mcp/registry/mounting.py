@@ -100,10 +100,9 @@ class Mount:
             for place in self.propagate_add(table, item)
         )
         self.provider.followers.append(self)
-        for uri in [
-            watched for watched in self.parent.changes.watchers if isinstance(watched, str)
-        ]:
-            self.watch(uri)
+        for watched in list(self.parent.changes.watchers):
+            if isinstance(watched, str):
+                self.watch(watched)
 
     def close(self) -> None:
         self.provider.followers.remove(self)
@@ -279,7 +278,12 @@ def check_mount(parent: Provider, provider: Provider, view: View) -> None:
             "mount takes a Registry, a Remote for a server elsewhere, or another Provider, "
             f"not {provider!r:.100}"
         )
-    _check_prefix(view.prefix)
+    prefix: Any = view.prefix
+    if prefix is not None and not (isinstance(prefix, str) and NAME_CHARACTERS.fullmatch(prefix)):
+        raise SchemaError(
+            f"prefix {prefix!r:.100} is not valid: it needs one or more of A-Z, a-z, 0-9, '_', '-' "
+            "and '.'; leave it out to have no prefix"
+        )
     if parent is provider or parent in provider.all_providers():
         raise SchemaError(
             f"{provider.name!r} cannot be mounted in {parent.name!r}, which is a part of it: it "
@@ -292,14 +296,6 @@ def check_mount(parent: Provider, provider: Provider, view: View) -> None:
     problem = next(unknown_in(provider, view), None) if provider.is_loaded else None
     if problem is not None:
         raise SchemaError(problem)
-
-
-def _check_prefix(prefix: Any) -> None:
-    if prefix is not None and not (isinstance(prefix, str) and NAME_CHARACTERS.fullmatch(prefix)):
-        raise SchemaError(
-            f"prefix {prefix!r:.100} is not valid: it needs one or more of A-Z, a-z, 0-9, '_', '-' "
-            "and '.'; leave it out to have no prefix"
-        )
 
 
 def _check_changes(kind: str, changes: Any) -> None:

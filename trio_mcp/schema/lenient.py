@@ -59,7 +59,9 @@ class _Reader:
         if depth > _DEEPEST or None in options:
             return value
         if isinstance(value, str) and not any(map(_admits_text, options)):
-            value = self._parsed(value, place)
+            text, value = value, value if len(value) > _LONGEST else json_or_text(value)
+            if value is not text:
+                self.places.append(place)
         meant = options[0] if len(options) == 1 and isinstance(options[0], dict) else {}
         if isinstance(value, dict):
             known, other = meant.get("properties"), meant.get("additionalProperties")
@@ -76,16 +78,6 @@ class _Reader:
                 self.read(items, item, f"{place}[{number}]", depth + 1)
                 for number, item in enumerate(value)
             ]
-        return value
-
-    def _parsed(self, text: str, place: str) -> Json:
-        if len(text) > _LONGEST:
-            return text
-        try:
-            value: Json = json.loads(text, parse_constant=_refuse)
-        except (ValueError, RecursionError):
-            return text
-        self.places.append(place)
         return value
 
     def _options(self, schema: Json, depth: int = 0) -> Iterator[Json]:
@@ -115,6 +107,14 @@ def _admits_text(schema: Json) -> bool:
         return "string" in (kinds if isinstance(kinds, list) else [kinds])
     choices = [schema["const"]] if "const" in schema else schema.get("enum")
     return not isinstance(choices, list) or any(isinstance(choice, str) for choice in choices)
+
+
+def json_or_text(text: str) -> Json:
+    """Return what a text is as JSON, exactly, however long a number is; itself if it is none."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _refuse(constant: str) -> None:
