@@ -19,6 +19,7 @@ from trio_mcp.client.tools import ToolTable
 from trio_mcp.client.transport import ClientTransport, InboundHandler, Params
 from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolError
 from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed
+from trio_mcp.peer.requests import RelayedRequest
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.wire.conversion import to_wire
@@ -187,6 +188,23 @@ class ClientSession:
         finally:
             self.notifications.forget_progress(token)
 
+    def begin(
+        self,
+        method: str,
+        params: Params,
+        timeout: float,
+        on_end: Callable[[RelayedRequest], object],
+    ) -> RelayedRequest | None:
+        """Forward a request that no task waits for, as `OutgoingRequests.begin` does.
+
+        Returns:
+            The request, for `receive` once it has ended; `None` where it needs a task.
+        """
+        begin = self.transport.begin
+        if begin is None:
+            return None
+        return begin(method, params, TimeLimit(self.now() + timeout), on_end, self)
+
     def close(self, failure: Callable[[], ClientError] | None) -> None:
         """End the session: by itself (then `failure` tells how) or by leaving the block."""
         if self.closed.is_set():
@@ -348,12 +366,16 @@ class ClientSession:
             params = {**params, "_meta": meta}
         return self.transmit(method, params, limit, id)
 
-    async def transmit(
+    def transmit(
         self, method: str, params: Params, limit: TimeLimit | None = None, id: Id | None = None
-    ) -> dict[str, Json]:
+    ) -> Awaitable[dict[str, Json]]:
         """Send a request that has all its `_meta` fields, and return its result unchanged."""
+        return self.receive(method, self.transport.request(method, params, limit, id))
+
+    async def receive(self, method: str, outcome: Awaitable[Json]) -> dict[str, Json]:
+        """Return what a request came to: its result."""
         try:
-            result = await self.transport.request(method, params, limit, id)
+            result = await outcome
         except McpError as error:
             self.notifications.note_error(error)
             raise

@@ -92,6 +92,9 @@ class TracedSession(ClientSession):
 
         return self._traced(method, params, None, send)
 
+    def begin(self, *request: Any) -> None:
+        """Leave each request to a task, as its span is of that."""
+
     def close(self, failure: Callable[[], ClientError] | None) -> None:
         if not self.closed.is_set():
             about = dict(self._network)

@@ -13,6 +13,7 @@ from trio_mcp.client.notifications import Notifications, RawLines
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
+from trio_mcp.peer.requests import RelayedRequest
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
@@ -34,6 +35,12 @@ AnswerQuestion = Callable[[str, Params], Awaitable[Params]]
 """Answers a question of the server: its method, and its parameters."""
 
 
+Begin = Callable[
+    [str, Params, TimeLimit, Callable[[RelayedRequest], object], object], RelayedRequest | None
+]
+"""Sends a request that no task waits for, as `OutgoingRequests.begin` does."""
+
+
 class ClientTransport(Protocol):
     """Sends the requests and notifications of a session."""
 
@@ -43,6 +50,10 @@ class ClientTransport(Protocol):
 
     async def learn_tools(self, tools: Mapping[str, dict[str, Json]]) -> Mapping[str, str]:
         """Learn the server's tools; return those that cannot be called this way, and why."""
+
+    @property
+    def begin(self) -> Begin | None:
+        """Sends a request that no task waits for; `None` where each request has a task."""
 
     def next_id(self) -> Id:
         """Reserve the id of a request."""
@@ -78,6 +89,7 @@ class StreamTransport:
 
     def __init__(self, connection: Connection) -> None:
         self.next_id = connection.requests.next_id
+        self.begin: Begin | None = connection.requests.begin
         self.request = connection.requests.send
         self.notify = connection.requests.notify
 

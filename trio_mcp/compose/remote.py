@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, Literal
@@ -24,7 +24,7 @@ from trio_mcp.compose.following import follow_lists
 from trio_mcp.compose.supervised import WAIT, Backoff, SupervisedConnection
 from trio_mcp.compose.suspended import SuspendedCalls
 from trio_mcp.compose.tasks import KnowsTasks, PassedTasks
-from trio_mcp.compose.upstream import Upstream, open_for_caller
+from trio_mcp.compose.upstream import PassedCalls, Upstream, open_for_caller
 from trio_mcp.compose.watching import WatchedResources
 from trio_mcp.errors import ClientError
 from trio_mcp.loggers import logger_of
@@ -385,7 +385,7 @@ class Remote(Provider):
             if kind is PROMPT:
                 self._real_names[described.name] = name
             answer = partial(_answer_renamed, answer, name)
-        pass_on = partial(_pass_on, name) if kind is TOOL else None
+        pass_on = PassedCalls(name) if kind is TOOL else None
         extra = unknown_members(wire, described)
         made: Any = forwarded_entry(described, answer, pass_on=pass_on)
         if self._dereference_schemas and kind is TOOL:
@@ -454,17 +454,6 @@ class Remote(Provider):
 async def _answer(method: str, params: dict[str, Json], context: Context) -> Mapping[str, Json]:
     upstream: Upstream = context.lifespan
     return await upstream.answer(method, params, context)
-
-
-def _pass_on(
-    name: str,
-    params: dict[str, Json],
-    arguments: Json,
-    state: Any,
-    make_context: Callable[[], Context],
-) -> Awaitable[dict[str, Json]] | None:
-    upstream: Upstream = state
-    return upstream.pass_on(params, name, arguments, make_context)
 
 
 async def _answer_renamed(

@@ -11,19 +11,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Hashable
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from functools import partial
 from math import inf
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import trio
-from attrs import define, field
+from attrs import define, field, frozen
 
 from trio_mcp.background import run_all
 from trio_mcp.client.client import Client, session_of
 from trio_mcp.client.result import is_not_found
-from trio_mcp.client.session import ClientRequest
+from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.compose.callers import CallerConnection, CallerConnections, CallerKey
 from trio_mcp.compose.calls import Ask, OpenCall, OpenCalls, ProxiedHandlers, Relay, owner_of
 from trio_mcp.compose.supervised import SupervisedConnection
@@ -87,7 +87,7 @@ class Upstream:
     # The least severe level that a legacy server was asked for, if that is another one.
     _logged: WeakKeyDictionary[Client, LoggingLevel] = field(factory=WeakKeyDictionary, init=False)
     _seen: Client | None = field(default=None, init=False)
-    # Of that client, if it is a modern one.
+    _modern: ClientSession | None = field(default=None, init=False)
     _revision: str | None = field(default=None, init=False)
 
     async def answer(self, method: str, params: Params, context: Context) -> Params:
@@ -116,21 +116,30 @@ class Upstream:
             self.main.note_failure(error)
             raise self._told(error) from None
 
-    def pass_on(
-        self, params: Params, name: str, arguments: Json, make_context: Callable[[], Context]
-    ) -> Awaitable[Params] | None:
-        """Pass a call on unchanged, where nothing but progress can be said on the way.
+    # -- unchanged ------------------------------------------------------------------------
 
-        That is between a modern caller and a modern server, if the caller wants no log messages.
-        Questions are results there.
-        """
+    @property
+    def modern(self) -> ClientSession | None:
+        """The session with the server, if it is a modern one."""
         client = self.main.current
-        if client is not self._seen:  # its revision is looked up once for each connection
+        if client is not self._seen:  # looked up once for each connection
             self._seen = client
             is_modern = client is not None and client.era == "modern"
-            self._revision = client.revision if client is not None and is_modern else None
-        revision, meta = self._revision, params.get("_meta")
-        if client is None or revision is None or not isinstance(meta, dict):
+            self._modern = session_of(client) if client is not None and is_modern else None
+            self._revision = None if client is None else client.revision
+        return self._modern
+
+    def unchanged(self, params: Mapping[str, Json], name: str, arguments: Json) -> Params | None:
+        """Return the parameters for a modern server of a call that is passed on unchanged.
+
+        That is where nothing but progress can be said on the way: the caller is a modern one, too,
+        and wants no log messages. Questions are results there.
+
+        Returns:
+            `None` for other calls.
+        """
+        meta = params.get("_meta")
+        if not isinstance(meta, dict):
             return None
         if META_CLIENT_CAPABILITIES not in meta or META_LOG_LEVEL in meta:
             return None
@@ -142,15 +151,18 @@ class Upstream:
         hops = _hops(meta)
         if hops >= _MOST_HOPS:
             return None
-        sent = {**meta, META_VERSION: revision, META_HOPS: hops + 1}
-        params = {**params, "name": name, "arguments": arguments, "_meta": sent}
-        if "progressToken" in meta:
-            return self._passed_on_with_progress(client, params, make_context)
-        return self._passed_on(client, params)
+        sent = {**meta, META_VERSION: self._revision, META_HOPS: hops + 1}
+        return {**params, "name": name, "arguments": arguments, "_meta": sent}
 
-    async def _passed_on(self, client: Client, params: Params) -> Params:
+    async def passed_on(self, outcome: Awaitable[Params]) -> Params:
+        """Return the result of a call that was passed on unchanged.
+
+        Raises:
+            McpError: The server answered with an error.
+            ToolError: It is not there, or was lost meanwhile.
+        """
         try:
-            result = await session_of(client).forward(CALL_TOOL.name, params)
+            result = await outcome
             if result.get("resultType") == _TASK:
                 raise ProtocolError(_NOT_ASKED_FOR)
             return result
@@ -158,8 +170,8 @@ class Upstream:
             self.main.note_failure(error)
             raise self._told(error) from None
 
-    async def _passed_on_with_progress(
-        self, client: Client, params: Params, make_context: Callable[[], Context]
+    async def passed_on_with_progress(
+        self, session: ClientSession, params: Params, make_context: Callable[[], Context]
     ) -> Params:
         """Do the same, and relay progress; the context is made for the first, as most have none."""
         relay: Relay | None = None
@@ -169,9 +181,9 @@ class Upstream:
             relay = relay or Relay(make_context(), self._nursery)
             relay.progress(progress, total, message)
 
-        with session_of(client).hearing(tell) as token:
+        with session.hearing(tell) as token:
             params["_meta"]["progressToken"] = token
-            result = await self._passed_on(client, params)
+            result = await self.passed_on(session.forward(CALL_TOOL.name, params))
         if relay is not None:
             await relay.drained()
         return result
@@ -367,6 +379,46 @@ class Upstream:
         except ClientError as error:
             self.main.note_failure(error)
             raise self._told(error) from None
+
+
+@frozen
+class PassedCalls:
+    """Passes on the calls of a tool that can be passed on unchanged (a `PassOn`)."""
+
+    name: str
+    """What the server calls it."""
+
+    def forward(
+        self,
+        params: Mapping[str, Json],
+        arguments: Json,
+        state: Upstream,
+        make_context: Callable[[], Context],
+    ) -> Awaitable[Params] | None:
+        session = state.modern
+        sent = None if session is None else state.unchanged(params, self.name, arguments)
+        if session is None or sent is None:
+            return None
+        if "progressToken" in sent["_meta"]:
+            return state.passed_on_with_progress(session, sent, make_context)
+        return state.passed_on(session.forward(CALL_TOOL.name, sent))
+
+    def begin(
+        self,
+        params: Mapping[str, Json],
+        arguments: Json,
+        state: Upstream,
+        timeout: float,
+        on_end: Callable[[Any], object],
+    ) -> Any:
+        session = state.modern
+        sent = None if session is None else state.unchanged(params, self.name, arguments)
+        if session is None or sent is None or "progressToken" in sent["_meta"]:
+            return None
+        return session.begin(CALL_TOOL.name, sent, timeout, on_end)
+
+    def receive(self, sent: Any, state: Upstream) -> Awaitable[Params]:
+        return state.passed_on(sent.owner.receive(CALL_TOOL.name, sent.outcome()))
 
 
 def _extensions_in(meta: Params) -> Collection[str]:

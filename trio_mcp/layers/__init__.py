@@ -27,16 +27,22 @@ that an entry or a server does not need is absent: it costs nothing.
 What runs around whole requests (`Registry(middleware=[...])`) stands outside of all of them, in
 `trio_mcp/server/requestcall.py`; outside of that are spans, in `trio_mcp/server/tracing.py`.
 Where a layer itself fails, the log names it (`blame.py`).
+
+Where another server answers and nothing but `forwarding` and mounts stand around a call, it needs
+neither layers nor a task in the plainest case (`forwarding.Relaying`, `server/relayedcall.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trio_mcp.layers.call import Handler, Layer
 from trio_mcp.layers.converting import converting
 from trio_mcp.layers.function import function
+
+if TYPE_CHECKING:
+    from trio_mcp.layers.forwarding import Relaying
 
 NamedLayer = tuple[str, Layer]
 
@@ -48,12 +54,12 @@ def stack(layers: Sequence[NamedLayer], innermost: Handler) -> Handler:
     return innermost
 
 
-def compose(entry: Any) -> tuple[tuple[str, ...], Handler, Handler]:
+def compose(entry: Any) -> tuple[tuple[str, ...], Handler, Handler, Relaying | None]:
     """Compose the layers of an entry, when it is made or placed.
 
     Returns:
-        Their names, outermost first; the chain that returns what the function returns; and the
-        chain that makes a `Result` of it.
+        Their names, outermost first; the chain that returns what the function returns; the chain
+        that makes a `Result` of it; and what sends a call on without them, if they do no more.
     """
     values, results = _around_values(entry), _around_results(entry)
     if entry.origin is None:
@@ -63,7 +69,22 @@ def compose(entry: Any) -> tuple[tuple[str, ...], Handler, Handler]:
         names, innermost = _inside_mount(entry.origin)
     run = stack(values, innermost)
     outer = [name for name, _ in (*results, *values)]
-    return (*outer, *names), run, stack(results, run)
+    relay = None if values else _relay(entry)
+    return (*outer, *names), run, stack(results, run), relay
+
+
+def _relay(entry: Any) -> Relaying | None:
+    """Make what does without its layers, where nothing else stands around its function."""
+    origin = entry.origin
+    if origin is not None:
+        relay: Relaying | None = origin.item.relay
+        return None if relay is None else relay.mounted(origin)
+    begin = getattr(entry.function, "begin", None)
+    if begin is None:
+        return None
+    from trio_mcp.layers.forwarding import Relaying  # few registries mount anything
+
+    return Relaying(begin)
 
 
 def _around_results(entry: Any) -> list[NamedLayer]:

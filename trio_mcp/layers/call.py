@@ -66,6 +66,9 @@ class Exchange(Protocol):
     finished_in_time: bool
     """Whether the result counts although the call was cancelled."""
 
+    sent: Any
+    """What was sent on before the call ran, with its answer; mostly `None`."""
+
     def ended(self, outcome: str, answer: Answer) -> Answer:
         """Log how a call has ended by itself, and return the answer."""
 

@@ -6,14 +6,17 @@ written as this library writes it for its own results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from attrs import frozen
 
 from trio_mcp.layers.call import Call, Handler
+from trio_mcp.layers.mounting import entering
 from trio_mcp.threads import is_large, offload
 from trio_mcp.wire.answers import RawResult, Result
 from trio_mcp.wire.conversion import from_wire, to_wire
-from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.jsonrpc import Json, Response
 from trio_mcp.wire.payloads import BLOCK_SINCE, CONTENT_BLOCKS
 from trio_mcp.wire.revisions import ALL, META_SERVER_INFO, Revision
 
@@ -27,6 +30,13 @@ _LATER: Final[Mapping[Revision, Mapping[str, type]]] = {
     for revision in ALL
 }
 """By revision, the blocks that it does not have."""
+
+_SHORT: Final = 64 * 1024
+"""Bytes of a response that takes no time worth a thread, whatever is in it."""
+
+Begin = Callable[[Call, float, Callable[[Any], object]], Any]
+"""Sends a call on at once: gets the call, the seconds that it may take, and what to call once it
+was answered. Returns what was sent (a `RelayedRequest`); `None` where that needs a task."""
 
 
 def forwarding(inner: Handler) -> Handler:
@@ -50,13 +60,54 @@ async def _prepare(call: Call, result: Result) -> None:
     if not exchange.revision.modern:
         wraps = getattr(call.entry, "wrapped_output", None) is not None
         members = await offload(for_legacy, members, exchange.revision, wraps)
+    _drop_server_info(members)
+    result.members = members
+    result.is_large = is_large(members)
+
+
+@frozen
+class Relaying:
+    """What all layers of an entry come to where another server answers: a request, and a response.
+
+    It does without them, and so without a task, what they do in the plainest case.
+    """
+
+    begin: Begin
+    """Sends a call on at once."""
+    outward: Callable[[dict[str, Json]], dict[str, Json]] | None = None
+    """Has a result name resources as they are to be found in the registry, if others do not."""
+
+    def mounted(self, origin: Any) -> Relaying:
+        """Return what it is where the entry is mounted (a `MountInfo`)."""
+        begin = entering(origin, self.begin)
+        return Relaying(begin, origin.outward if origin.renames_uris else None)
+
+    def result(self, response: Response | None) -> RawResult | None:
+        """Prepare the response of a modern server for a modern caller.
+
+        Returns:
+            The result; `None` where the response is something else, or needs more than that.
+        """
+        if response is None or response.error is not None or response.size > _SHORT:
+            return None
+        members = response.result
+        if members.__class__ is not dict or members.get("resultType", "complete") != "complete":
+            return None
+        if not isinstance(members.get("_meta", {}), dict):
+            return None
+        if self.outward is not None:
+            members = self.outward(members)
+        _drop_server_info(members)
+        return RawResult(members, is_finite=True)
+
+
+def _drop_server_info(members: dict[str, Json]) -> None:
+    """Leave out who the other server is: this server gives its own."""
     meta = members.get("_meta")
-    if isinstance(meta, dict) and META_SERVER_INFO in meta:  # this server gives its own
+    if isinstance(meta, dict) and META_SERVER_INFO in meta:
         members["_meta"] = own = {key: meta[key] for key in meta if key != META_SERVER_INFO}
         if not own:
             del members["_meta"]
-    result.members = members
-    result.is_large = is_large(members)
 
 
 def for_legacy(result: dict[str, Json], revision: Revision, wraps: bool = False) -> dict[str, Json]:

@@ -31,7 +31,7 @@ from trio_mcp.peer.requests import OutgoingRequests
 from trio_mcp.peer.runner import Runner
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.threads import is_large
-from trio_mcp.wire.answers import Reply, id_of_message, reply_line
+from trio_mcp.wire.answers import Answer, Reply, id_of_message, reply_line
 from trio_mcp.wire.framing import Frame, Oversized
 from trio_mcp.wire.jsonrpc import (
     Id,
@@ -302,6 +302,7 @@ class Connection(ReplyChannel):
                 return admitted.waiting_in is None
             self._lines.put_nowait(reply_line(message.id, admitted))
         elif isinstance(message, Response):
+            message.size = len(line)
             self.requests.respond(message)
         elif message is not None:
             self._take_other(message, line)
@@ -328,12 +329,29 @@ class Connection(ReplyChannel):
         if request.waiting_in is not None:
             request.start = self._start
         elif request.has_slots or request.long_lived:
-            self._calls.start_soon(request)
+            if request.relay is None or not request.relay(self):
+                self._calls.start_soon(request)
         else:  # it was cancelled in the queue, so there is nothing to run
-            self._inbound.answer(request, request.unfinished())
-            if request.reply is not None:
-                self._lines.put_nowait(reply_line(request.id, request.reply))
-            self._inbound.close(request)
+            self.finish(request, request.unfinished())
+
+    # -- for requests that need no task (a `Carrier`) --------------------------------------
+
+    @property
+    def now(self) -> Callable[[], float]:
+        return self._runner.now
+
+    @property
+    def is_full(self) -> bool:
+        return self._lines.full
+
+    def finish(self, request: InboundRequest, answer: Answer | None) -> None:
+        self._inbound.answer(request, answer)
+        if request.reply is not None:
+            self._lines.put_nowait(reply_line(request.id, request.reply))
+        self._inbound.close(request)
+
+    def run_in_task(self, request: InboundRequest) -> None:
+        self._calls.start_soon(request)
 
     # -- the way back ---------------------------------------------------------------------
 

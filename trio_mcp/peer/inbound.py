@@ -91,6 +91,24 @@ class Handler(Protocol):
         """Return the answer to what is no message, if it deserves one."""
 
 
+class Carrier(Protocol):
+    """What carries messages, to a request that needs no task (a connection)."""
+
+    @property
+    def now(self) -> Callable[[], float]:
+        """Tells the time."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether an answer would have to wait until others are written."""
+
+    def finish(self, request: InboundRequest, answer: Answer | None) -> None:
+        """Answer a request, and close it."""
+
+    def run_in_task(self, request: InboundRequest) -> None:
+        """Run a request in a task, after all."""
+
+
 class InboundRequest:
     """A request of the other side that takes time, from its admission until it is closed.
 
@@ -134,6 +152,12 @@ class InboundRequest:
     """Whether it goes on until it is cancelled, and so needs no slot."""
     may_notify = False
     """Whether it may send something before its response, from any task."""
+
+    relay: Callable[[Carrier], bool] | None = None
+    """Passes it on, if it needs no task until its answer is there. Returns whether it does so."""
+
+    def withdraw(self, reason: PeerReason | None) -> None:
+        """End what `relay` has begun, and answer it: it was cancelled."""
 
     @property
     def timeout(self) -> float:
@@ -412,6 +436,8 @@ class Inbound:
         elif request.waiting_in is not None:
             self._slots.give_back(request)
             self.leave_queue(request)
+        else:
+            request.withdraw(reason)
 
     def leave_queue(self, request: InboundRequest) -> None:
         """Go on with a request that has got a slot, or was cancelled while it waited for one."""
@@ -476,11 +502,13 @@ class Inbound:
     # -- the end --------------------------------------------------------------------------
 
     def close_waiting(self) -> None:
-        """Forget the requests that wait for a slot: nothing runs them any more."""
+        """Forget the requests that no task ends: they wait for a slot, or for another peer."""
         self.draining = True
         for request in self:
-            if request.waiting_in is not None and request.scope is None:
+            if request.scope is None and request.waiting_in is not None:
                 self.close(request)
+            elif request.scope is None:
+                self.cancel(request, Cause.SHUTDOWN)
 
     def end_long_lived(self) -> None:
         """End the requests that would go on for ever."""

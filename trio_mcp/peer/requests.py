@@ -7,14 +7,15 @@ everybody's (`watch`): that costs a request a third less than a scope of its own
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
+from typing import Any
 
 import trio
 from attrs import define, field
 
-from trio_mcp.peer.cancellation import reason_of
+from trio_mcp.peer.cancellation import PeerReason, reason_of
 from trio_mcp.peer.lines import LineQueue
 from trio_mcp.peer.outbound import (
     DeadlinePassed,
@@ -125,6 +126,35 @@ class OutgoingRequests(OpenRequests):
             self.tell(request, lines)
         return request.result
 
+    def begin(
+        self,
+        method: str,
+        params: dict[str, Json],
+        limit: TimeLimit,
+        on_end: Callable[[RelayedRequest], object],
+        owner: object,
+    ) -> RelayedRequest | None:
+        """Send a request that no task waits for, if it can be sent at once.
+
+        Args:
+            method: The method.
+            params: Its parameters.
+            limit: Until when to wait.
+            on_end: Called once with the request: when it was answered, or will not be.
+            owner: Whose request it is.
+
+        Returns:
+            The request; `None` where there is no room, or the connection has ended.
+        """
+        lines = self._lines
+        if self.ended is not None or lines.full:
+            return None
+        request = RelayedRequest(self.next_id(), method, params, limit, self, lines, on_end, owner)
+        line = request.line
+        self.add(request)
+        lines.put_nowait(line)
+        return request
+
     async def _wait_for_room(self, lines: LineQueue, deadline: float) -> None:
         with trio.CancelScope(deadline=deadline) as scope:
             while lines.full and not self.ended:
@@ -154,15 +184,42 @@ class OutgoingRequests(OpenRequests):
 
 
 @define(eq=False)
-class _TaskRequest(OutgoingRequest):
+class _SentRequest(OutgoingRequest):
+    _requests: OutgoingRequests
+    _lines: LineQueue
+
+    def withdraw(self, reason: PeerReason | None) -> None:
+        """Want no response any more, and tell the other side so."""
+        self.reason = reason
+        self._requests.give_up(self)
+        self._requests.tell(self, self._lines)
+
+
+@define(eq=False)
+class RelayedRequest(_SentRequest):
+    """A request that no task waits for. Made by `OutgoingRequests.begin`."""
+
+    on_end: Callable[[RelayedRequest], object]
+    owner: Any
+
+    def wake(self) -> None:
+        if isinstance(self.failure, DeadlinePassed):
+            self._requests.tell(self, self._lines)
+        self.on_end(self)
+
+    async def outcome(self) -> Json:
+        """Return or raise what it came to, as `OutgoingRequests.send` does."""
+        return self.result
+
+
+@define(eq=False)
+class _TaskRequest(_SentRequest):
     """A request that a task waits for.
 
     One object, and no functions that are made for each request: with many in flight, it is the
     number of objects that the garbage collector has to look at again and again.
     """
 
-    _requests: OutgoingRequests
-    _lines: LineQueue
     _task: trio.lowlevel.Task = field(factory=trio.lowlevel.current_task, init=False)
 
     def wake(self) -> None:
@@ -170,10 +227,10 @@ class _TaskRequest(OutgoingRequest):
 
     def abandon(self, raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
         """Want no response any more, as the task is cancelled (an abort function)."""
+        reason = None
         try:
             raise_cancel()
         except trio.Cancelled as cancelled:
-            self.reason = reason_of(cancelled)
-        self._requests.give_up(self)
-        self._requests.tell(self, self._lines)
+            reason = reason_of(cancelled)
+        self.withdraw(reason)
         return trio.lowlevel.Abort.SUCCEEDED

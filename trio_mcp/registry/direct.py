@@ -35,6 +35,7 @@ class DirectCall:
     threads: trio.CapacityLimiter | None = None
     revision: Revision = NEWEST
     params: Mapping[str, Json] = NO_EXTENSIONS
+    sent: None = None
 
     def lends(self, slots: Any) -> None: ...
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final, TypedDict, Unpack, overload
+from typing import Any, Final, Protocol, TypedDict, Unpack, overload
 
 from attrs import frozen
 
@@ -49,13 +49,41 @@ from trio_mcp.wire.payloads import ResourceDescription, ToolDescription
 
 Answer = Callable[[dict[str, Json], Context], Awaitable[Mapping[str, Json]]]
 
-PassOn = Callable[
-    [dict[str, Json], Json, Any, Callable[[], Context]], Awaitable[Mapping[str, Json]] | None
-]
-"""Passes on a call during which hardly anything is said: gets the caller's parameters, which it
-must not change, the arguments that are meant, what the provider's lifespan yielded, and what makes
-the caller's context once there is something to say. Returns the members of the result, to be
-awaited; `None` for a call that needs the context from the beginning."""
+
+class PassOn(Protocol):
+    """Passes on calls during which hardly anything is said."""
+
+    def forward(
+        self,
+        params: Mapping[str, Json],
+        arguments: Json,
+        state: Any,
+        make_context: Callable[[], Context],
+    ) -> Awaitable[Mapping[str, Json]] | None:
+        """Pass a call on, and return the members of its result, to be awaited.
+
+        Args:
+            params: The caller's parameters.
+            arguments: The arguments that are meant.
+            state: What the provider's lifespan yielded.
+            make_context: Makes the caller's context, once there is something to say.
+
+        Returns:
+            `None` for a call that needs the context from the beginning.
+        """
+
+    def begin(
+        self,
+        params: Mapping[str, Json],
+        arguments: Json,
+        state: Any,
+        timeout: float,
+        on_end: Callable[[Any], object],
+    ) -> Any:
+        """Pass on a call without context, and do not wait (`Relaying.begin`)."""
+
+    def receive(self, sent: Any, state: Any) -> Awaitable[Mapping[str, Json]]:
+        """Return the members of the result of what was sent, once it has ended."""
 
 
 @public_in("trio_mcp.compose")
@@ -181,6 +209,7 @@ class ForwardedCall:
         self._usual = usual
         self._pass_on = pass_on
         self.forward = None if pass_on is None else self._forward
+        self.begin = None if pass_on is None else self._begin
 
     async def __call__(self, context: Context, **arguments: Json) -> RawResult:
         params = {**context.params, **self._params(context, **arguments)}
@@ -188,10 +217,18 @@ class ForwardedCall:
 
     def _forward(self, call: Call) -> Awaitable[RawResult]:
         """Answer a call of a tool, and make a context only if it is needed."""
-        assert self._pass_on is not None
+        pass_on, exchange = self._pass_on, call.exchange
+        assert pass_on is not None
+        if exchange.sent is not None:
+            return _raw(pass_on.receive(exchange.sent, call.state))
         arguments = call.arguments["arguments"]
-        running = self._pass_on(call.exchange.params, arguments, call.state, call.make_context)
+        running = pass_on.forward(exchange.params, arguments, call.state, call.make_context)
         return self(call.make_context(), arguments=arguments) if running is None else _raw(running)
+
+    def _begin(self, call: Call, timeout: float, on_end: Callable[[Any], object]) -> Any:
+        assert self._pass_on is not None
+        params, arguments = call.exchange.params, call.arguments["arguments"]
+        return self._pass_on.begin(params, arguments, call.state, timeout, on_end)
 
 
 async def _raw(running: Awaitable[Mapping[str, Json]]) -> RawResult:

@@ -23,6 +23,7 @@ from trio_mcp.wire.revisions import Revision
 
 if TYPE_CHECKING:
     from trio_mcp.layers.concurrency import Slots
+    from trio_mcp.layers.forwarding import Relaying
     from trio_mcp.layers.injecting import Injection
     from trio_mcp.registry.middleware import McpCall
     from trio_mcp.registry.mount_info import MountInfo
@@ -83,6 +84,8 @@ class Handler:
     """Runs the function, in all that authors have put around it; returns what it returns."""
     chain: CallHandler = field(init=False)
     """Does the same, and makes a `Result` of it."""
+    relay: Relaying | None = field(init=False)
+    """Does without its layers, where another server answers and they do nothing else."""
 
     def __attrs_post_init__(self) -> None:
         # Worked out once, so that calls only look it up.
@@ -93,7 +96,7 @@ class Handler:
         own = (self.context_parameter, self.injection, self.state)
         asks = any(part is not None for part in own)
         keep("gets_context", asks or bool(self.middleware) or inside)
-        for name, value in zip(("layers", "run", "chain"), compose(self), strict=True):
+        for name, value in zip(("layers", "run", "chain", "relay"), compose(self), strict=True):
             keep(name, value)
 
     def __repr__(self) -> str:

@@ -23,19 +23,33 @@ class Chains:
         self._server = server
         self._catalogue = server.catalogue
         self._usual: dict[str, Handler] = {}
+        self._bare: dict[str, bool] = {}
         self._bridges = -1  # how many log bridges there were when the chains were composed
 
     def of(self, method: str, params: Mapping[str, Any], is_bound: bool) -> Handler:
         """Return the chain for a call, whose arguments may be keyword arguments already."""
-        if self._bridges != self._catalogue.log_bridges_made:
-            self._usual.clear()
-            self._bridges = self._catalogue.log_bridges_made
+        self._look_at_bridges()
         if is_bound and "requestState" not in params:
             chain = self._usual.get(method)
             if chain is None:
                 chain = self._usual[method] = stack(self.layers(method), _entry)
             return chain
         return stack(self.layers(method, "requestState" in params, not is_bound), _entry)
+
+    def are_bare(self, method: str) -> bool:
+        """Whether the calls of a method are answered, and nothing else is done around them."""
+        self._look_at_bridges()
+        is_bare = self._bare.get(method)
+        if is_bare is None:
+            names = [name for name, _ in self.layers(method)]
+            is_bare = self._bare[method] = names == ["answering"]
+        return is_bare
+
+    def _look_at_bridges(self) -> None:
+        if self._bridges != self._catalogue.log_bridges_made:
+            self._usual.clear()
+            self._bare.clear()
+            self._bridges = self._catalogue.log_bridges_made
 
     def converse(self, method: str, entry: Any) -> bool:
         """Whether a layer around a call talks to its caller."""

@@ -41,6 +41,7 @@ class HandlerCall(InboundRequest):
     timeout: float = 0.0
     outcome = "cancelled"
     _lending: Lending | None = None
+    sent: Any = None
 
     def __init__(
         self, context: RequestContext, entry: Handler, arguments: Any, name: str | None = None
@@ -190,7 +191,7 @@ class HandlerCall(InboundRequest):
 
     def _log(self) -> None:
         if logger.isEnabledFor(logging.INFO):
-            waited = self.scope is None  # it never ran
+            waited = self.scope is None and self.sent is None  # it never ran
             duration = 0.0 if waited else trio.current_time() - self.started
             log_call(self.label, self.outcome, duration, self.log_fields())
 

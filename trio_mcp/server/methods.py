@@ -19,6 +19,7 @@ from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller, fits, log_level
 from trio_mcp.server.handlercall import HandlerCall
 from trio_mcp.server.lists import without_hints
+from trio_mcp.server.relayedcall import RelayedCall
 from trio_mcp.server.request import (
     RequestContext,
     check_subscriptions,
@@ -151,7 +152,8 @@ def _bound(context: RequestContext, entry: Tool | Prompt) -> dict[str, Json] | H
     """Make the call of a tool or a prompt, if its arguments fit."""
     arguments = context.params.get("arguments")
     try:
-        return HandlerCall(context, entry, entry.bind({} if arguments is None else arguments))
+        keywords = entry.bind({} if arguments is None else arguments)
+        return (HandlerCall if entry.relay is None else RelayedCall)(context, entry, keywords)
     except ArgumentError as error:
         return _refused(context, entry, error)
 

@@ -59,6 +59,7 @@ class _Traced:
         if isinstance(answer, InboundRequest):
             run = partial(self._run, context, began, answer.run)
             answer.run = run  # type: ignore[method-assign]
+            answer.relay = None  # its span is of the task that it runs in
         else:
             self._answered(context, began, answer)
         return answer

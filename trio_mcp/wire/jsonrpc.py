@@ -70,6 +70,8 @@ class Response:
     id: Id
     result: Json = None
     error: McpError | None = None
+    size: int = 0
+    """Bytes of its line, where it was one."""
 
 
 @frozen

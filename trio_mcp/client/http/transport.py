@@ -112,6 +112,7 @@ class HttpTransport:
     nursery: trio.Nursery
     _tools: KnownTools
     always_responds: ClassVar[bool] = True
+    begin: ClassVar[None] = None
     may_be_http_sse: bool = False
     """Whether the server refused `initialize` as one does that only knows HTTP+SSE."""
     _requests: OpenRequests = field(factory=OpenRequests)

@@ -1,0 +1,60 @@
+"""A call that another server answers: no task waits for the answer.
+
+It is sent on in the task that has read it, and answered in the one that reads the other server's
+answer. Whatever takes more than to hand a result on (an error, a question, a large result, a caller
+that does not read) is left to a task, which goes through all layers and finds the answer there.
+"""
+
+from __future__ import annotations
+
+from trio_mcp.layers.call import Call
+from trio_mcp.peer.cancellation import PeerReason
+from trio_mcp.peer.inbound import Carrier
+from trio_mcp.peer.outbound import DeadlinePassed
+from trio_mcp.peer.requests import RelayedRequest
+from trio_mcp.server.handlercall import HandlerCall
+from trio_mcp.wire.answers import Answer
+
+
+class RelayedCall(HandlerCall):
+    """A call of an entry that has a `relay`."""
+
+    _carrier: Carrier | None = None
+    """Where it is answered, while it is open without a task."""
+
+    def relay(self, carrier: Carrier) -> bool:
+        context, relay = self.context, self.entry.relay
+        is_bound = self.arguments.__class__ is dict
+        if relay is None or not (is_bound and context.server.chains.are_bare(context.method)):
+            return False
+        call = Call(self, self.entry, self.name, self.arguments)
+        self.sent = relay.begin(call, self.timeout, self._returned)
+        if self.sent is None:
+            return False
+        self._carrier = carrier
+        self.started = carrier.now()
+        return True
+
+    def withdraw(self, reason: PeerReason | None) -> None:
+        if self._carrier is not None:
+            self.sent.withdraw(reason)
+            self._finish(self._carrier, self.unfinished())
+
+    def _returned(self, sent: RelayedRequest) -> None:
+        """Answer it with what was returned, or have a task do so."""
+        carrier = self._carrier
+        assert carrier is not None
+        if isinstance(sent.failure, DeadlinePassed):
+            self._finish(carrier, self.unfinished())
+            return
+        result = None if carrier.is_full else self.entry.relay.result(sent.response)
+        if result is None:
+            self._carrier = None
+            carrier.run_in_task(self)
+            return
+        outcome = "error" if result.members.get("isError") else "ok"
+        self._finish(carrier, self.ended(outcome, result))
+
+    def _finish(self, carrier: Carrier, answer: Answer | None) -> None:
+        self._carrier = self.sent = None  # which knows this call: a cycle
+        carrier.finish(self, answer)
