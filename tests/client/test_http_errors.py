@@ -405,6 +405,7 @@ async def test_connections_are_bounded_and_further_requests_wait() -> None:
         {"client_factory": httpx2.AsyncClient, "verify": False},
         {"client_factory": httpx2.AsyncClient, "unix_socket": "x"},
         {"proxy": "http://127.0.0.1:1", "unix_socket": "x"},
+        {"unix_socket": ""},
         {"connect_timeout": 0},
         {"reconnect_delay": 0},
         {"reconnect_attempts": -1},

@@ -17,7 +17,7 @@ from tests.store.redis_server import free_port
 from trio_mcp.store.changes import Put
 from trio_mcp.store.errors import StoreFull, StoreUnavailable
 from trio_mcp.store.memory import MemoryStore
-from trio_mcp.store.opening import open_store
+from trio_mcp.store.opening import check_store, open_store
 from trio_mcp.store.redis import RedisStore
 from trio_mcp.store.sqlite import SQLiteStore
 
@@ -63,6 +63,32 @@ async def test_what_is_no_store(url: str) -> None:
         async with open_store(url):
             pass
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("redis", "redis://localhost:6379/0"), ("Valkey", "redis://"), ("sqlite", "sqlite:///")],
+)
+async def test_the_name_of_a_kind_is_no_file(
+    name: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=f"the store '{name}' would be a file.*{meant}"):
+        check_store(name)
+    with pytest.raises(ValueError, match=f"write '{meant}.*'./{name}' for the file"):
+        async with open_store(name):
+            pass
+    assert not list(tmp_path.iterdir())
+    async with open_store(f"./{name}"):
+        assert (tmp_path / name).exists()
+    async with open_store(Path(name)):
+        pass
+
+
+@pytest.mark.parametrize("url", ["", " "])
+def test_a_store_without_a_name(url: str) -> None:
+    with pytest.raises(ValueError, match="the store has no name"):
+        check_store(url)
 
 
 @pytest.mark.parametrize("kind", ["memory:", "store.db"])

@@ -13,6 +13,12 @@ from trio_mcp.store.protocol import Store, StoreLike
 from trio_mcp.wire.bounds import check_number
 
 _REDIS: Final = {"redis", "rediss", "redis+unix", "redis+cluster", "rediss+cluster"}
+_MEANT: Final = {
+    **dict.fromkeys((*_REDIS, "valkey"), "redis://localhost:6379/0"),
+    "memory": "memory:",
+    "sqlite": "sqlite:///store.db",
+}
+"""What those mean who give the name of a kind of store."""
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]+):(.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -48,7 +54,7 @@ async def open_store(
         raise TypeError(f"url must be a URL or a path, not {type(url).__name__}")
     if max_bytes is not None:
         check_number("max_bytes", max_bytes, whole=True)
-    scheme, rest = _split(os.fspath(url))
+    scheme, rest = _split(url) if isinstance(url, str) else ("sqlite", os.fspath(url))
     if scheme == "memory":  # imported here only, because sqlite3 takes a while
         from trio_mcp.store.memory import MAX_MEMORY, MemoryStore
 
@@ -79,15 +85,30 @@ async def opened(store: StoreLike) -> AsyncIterator[Store]:
 
 
 def check_store(store: StoreLike) -> None:
-    """Raise `TypeError` for what is neither a URL, nor a path, nor an open store."""
+    """Refuse what is no store, before it is opened.
+
+    Raises:
+        TypeError: It is neither a URL, nor a path, nor an open store.
+        ValueError: There is no such kind of store.
+    """
+    if isinstance(store, str):
+        _split(store)
     if not (isinstance(store, str | os.PathLike) or hasattr(store, "commit")):
         raise TypeError(f"store must be a URL, a path or an open store, not {type(store).__name__}")
 
 
 def _split(url: str) -> tuple[str, str]:
+    meant = _MEANT.get(url.strip().lower())
+    if meant is not None:
+        raise ValueError(
+            f"the store {url!r} would be a file of that name; write {meant!r}, or './{url}' for "
+            "the file"
+        )
     found = _SCHEME.fullmatch(url)
-    if found is None:
+    if found is None and url.strip():
         return "sqlite", url
+    if found is None:
+        raise ValueError("the store has no name: give its URL, or the path of a file")
     scheme, rest = found[1].lower(), found[2]
     if scheme == "memory" and not rest.strip("/"):
         return scheme, ""

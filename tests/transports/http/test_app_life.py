@@ -616,6 +616,12 @@ async def test_two_places_to_listen_at_are_refused(tmp_path: Path) -> None:
         await serve_http(Registry("x"), listeners=[MemoryListener()], unix_socket=tmp_path / "s")
 
 
+@pytest.mark.requirement("F6")
+async def test_an_empty_path_of_a_unix_socket_is_refused() -> None:
+    with pytest.raises(ValueError, match="the path of the socket is empty"):
+        await serve_http(Registry("x"), unix_socket="")
+
+
 @pytest.mark.requirement("F1", "B6")
 async def test_nothing_internal_is_told(caplog: pytest.LogCaptureFixture) -> None:
     async def verify(token: str) -> str | None:

@@ -84,6 +84,12 @@ def _direct(options: HttpOptions, attribute: Attribute[Any], _: object) -> None:
         raise ValueError(f"{attribute.name} is on this machine, and proxy would lead elsewhere")
 
 
+def _is_path(_: object, attribute: Attribute[Any], path: str | None) -> None:
+    """Refuse an empty path, which a variable that is not set leaves."""
+    if path == "":
+        raise ValueError(f"{attribute.name} must be the path of a socket, or None")
+
+
 def _only(options: HttpOptions, attribute: Attribute[Any], _: object) -> None:
     """Refuse an `Authorization` header beside `auth`, which sends one."""
     if any(name.lower() == "authorization" for name in options.headers):
@@ -119,7 +125,8 @@ class HttpOptions:
     verify: ssl.SSLContext | bool = field(default=True, validator=_trusts)
     trust_env: bool = field(default=True, validator=is_a(bool))
     unix_socket: str | None = field(
-        default=None, validator=[is_a(str, NoneType), validators.optional(_direct)]
+        default=None,
+        validator=[is_a(str, NoneType), _is_path, validators.optional(_direct)],
     )
     client_factory: Callable[[], httpx2.AsyncClient] | None = field(
         default=None, validator=[is_function, validators.optional(_alone)]

@@ -55,6 +55,7 @@ async def open_unix(
         backlog: How many connections may wait to be accepted.
 
     Raises:
+        ValueError: The path is empty.
         FileExistsError: There is something else at that path.
         OSError: Another server listens there, no socket can be created there, or Python has no Unix
             sockets on this system (Windows).
@@ -62,6 +63,8 @@ async def open_unix(
     if _UNIX is None:
         raise OSError(errno.EAFNOSUPPORT, "there are no Unix sockets in Python on this system")
     path = os.fspath(path)
+    if not path:  # Linux would make up a name
+        raise ValueError("the path of the socket is empty")
     await _remove_dead(path, _UNIX)
     sock = trio.socket.socket(_UNIX, socket.SOCK_STREAM)
     try:
