@@ -148,6 +148,17 @@ def test_what_is_pure_does_no_input_and_output(pure: str) -> None:
     assert found == []
 
 
+def test_one_module_knows_what_reads_and_writes_json_quickly() -> None:
+    """Another one can stand behind `codec`, where that is not to be had."""
+    knowing = {
+        str(file.relative_to(PACKAGE))
+        for file in PACKAGE.rglob("*.py")
+        for module, _ in imported(file)
+        if module.split(".")[0] in ("orjson", "msgspec")
+    }
+    assert knowing == {"wire/codec.py"}
+
+
 def test_the_garbage_collector_is_left_to_the_user() -> None:
     """It is the process's: a library that switches it off, or freezes what is there, is no guest."""
     using = [

@@ -17,7 +17,6 @@ from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpx2
-import orjson
 import trio
 from attrs import field, frozen, validators
 
@@ -27,6 +26,7 @@ from trio_mcp.errors import AuthorizationError
 from trio_mcp.public import public_in
 from trio_mcp.system.certificates import trusted
 from trio_mcp.system.responses import Body
+from trio_mcp.wire import codec
 from trio_mcp.wire.weight import is_heavier
 
 FORM: Final = {
@@ -55,7 +55,7 @@ class Fetched:
         if is_heavier(self.body, _MOST_VALUES):
             return None
         try:
-            return orjson.loads(self.body)
+            return codec.loads(self.body)
         except ValueError:
             return None
 

@@ -6,12 +6,12 @@ from datetime import datetime
 from textwrap import indent
 from typing import Any, Final, Literal
 
-import orjson
 from attrs import frozen
 from cyclopts import Parameter
 
 from trio_mcp.loggers import current_call, harmless
 from trio_mcp.telemetry import current_ids
+from trio_mcp.wire import codec
 
 _OF_EVERY_RECORD: Final = frozenset(
     {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
@@ -38,7 +38,7 @@ class JsonFormatter(logging.Formatter):
         entry |= {key: value for key, value in vars(record).items() if key not in _OF_EVERY_RECORD}
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
-        return harmless(orjson.dumps(entry, str, orjson.OPT_NON_STR_KEYS).decode())
+        return harmless(codec.dumps(entry, str, codec.ANY_KEYS).decode())
 
 
 class TextFormatter(logging.Formatter):

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import orjson
 import trio
 from attrs import define, field, frozen
 
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Change, ListChanged
+from trio_mcp.wire import codec
 from trio_mcp.wire.bounds import is_number
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.kept import KeptValues
@@ -87,7 +87,7 @@ class ResponseCache:
                 self._kept.drop(key)
                 return None
             kept.looked = self.changes
-        result: dict[str, Json] = orjson.loads(kept.body)
+        result: dict[str, Json] = codec.loads(kept.body)
         result["ttlMs"] = round((kept.until - trio.current_time()) * 1000)  # what is left of it
         return result
 
@@ -152,7 +152,7 @@ class ConnectionCache:
         uri = params.get("uri") if method == _READ else None
         until = trio.current_time() + ttl / 1000
         try:
-            body = orjson.dumps(result)
+            body = codec.dumps(result)
         except TypeError:  # an integer beyond 64 bits, which would not come out as it went in
             return
         self._cache.put((owner, method, _encoded(params)), body, until, uri)
@@ -171,4 +171,4 @@ def ttl_of(result: Mapping[str, Json]) -> float:
 
 
 def _encoded(params: dict[str, Json]) -> bytes:
-    return orjson.dumps(params, option=orjson.OPT_SORT_KEYS)
+    return codec.dumps(params, option=codec.SORTED)

@@ -8,7 +8,6 @@ from functools import cache
 from math import inf
 from typing import Any, Final, TypeVar
 
-import orjson
 from attrs import evolve, field, frozen
 
 from trio_mcp.errors import ProtocolError, ToolFailed
@@ -16,6 +15,7 @@ from trio_mcp.public import public
 from trio_mcp.schema import ArgumentError, compile_validator, schema_of
 from trio_mcp.schema.structuring import structure_arguments
 from trio_mcp.threads import offload
+from trio_mcp.wire import codec
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import Json
@@ -107,7 +107,7 @@ class CallResult:
         if not self.content:
             return None
         try:
-            return orjson.loads(self.text)
+            return codec.loads(self.text)
         except ValueError:
             return self.text
 

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
 from attrs import evolve, field, frozen
 
 from trio_mcp.checks import names_only
@@ -24,6 +23,7 @@ from trio_mcp.errors import ConfigError
 from trio_mcp.registry import Registry
 from trio_mcp.threads import in_thread
 from trio_mcp.transports.process import ProcessOptions
+from trio_mcp.wire import codec
 from trio_mcp.wire.bounds import is_number
 from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.jsonrpc import Json, json_type
@@ -139,8 +139,8 @@ def _parsed(path: Path) -> Mapping[str, Json]:
     if len(data) > _MOST_BYTES:
         raise ConfigError(f"{path} has {len(data):,} bytes; at most {_MOST_BYTES:,} are read")
     try:
-        parsed = orjson.loads(data.removeprefix(b"\xef\xbb\xbf"))
-    except orjson.JSONDecodeError as error:
+        parsed = codec.loads(data.removeprefix(b"\xef\xbb\xbf"))
+    except codec.DecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise ConfigError(f"{path} is not JSON ({place}): {error.msg}") from None
     if not isinstance(parsed, dict):

@@ -428,9 +428,9 @@ def _extensions_in(meta: Params) -> Collection[str]:
 
 def open_for_caller(open_: Callable[..., Any], calls: OpenCalls, key: CallerKey) -> Any:
     """Make a connection with a caller's capabilities, whose questions go to that caller."""
-    import orjson
+    from trio_mcp.wire import codec
 
-    declared = orjson.loads(key[-1])
+    declared = codec.loads(key[-1])
     handlers = ProxiedHandlers(
         declared=declared, calls=calls, elicitation_complete=calls.on_elicitation_complete
     )

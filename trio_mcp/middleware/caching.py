@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Collection, Hashable
 from typing import ClassVar, Final
 
-import orjson
 import trio
 from attrs import define, field
 
@@ -15,6 +14,7 @@ from trio_mcp.middleware.size import size_of
 from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import Around, McpRequest, RequestNext
 from trio_mcp.threads import offload
+from trio_mcp.wire import codec
 from trio_mcp.wire.bounds import AT_LEAST_ZERO, COUNT_OR_ZERO
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.kept import KeptValues
@@ -157,7 +157,7 @@ class Cache:
 def _digest(params: Json) -> bytes | None:
     """Return the digest of parameters; `None` if they cannot be written for one."""
     try:
-        text = orjson.dumps(params, option=orjson.OPT_SORT_KEYS)
+        text = codec.dumps(params, option=codec.SORTED)
     except TypeError:  # integers that are too long for it
         return None
     return hashlib.sha256(text).digest()

@@ -14,9 +14,9 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import attrs
-import orjson
 
 from trio_mcp.schema import SchemaError
+from trio_mcp.wire import codec
 from trio_mcp.wire.bounds import is_number
 from trio_mcp.wire.conversion import wire_name
 from trio_mcp.wire.jsonrpc import Json, encode
@@ -106,7 +106,7 @@ def check_json(name: str, value: Json) -> None:
 def check_schema_texts(name: str, schema: Json) -> None:
     """Raise `SchemaError` unless a checked schema can be sent: its texts may be no Unicode."""
     try:
-        orjson.dumps(schema)  # a third of what `encode` costs, which looks for NaN as well
+        codec.dumps(schema)  # a third of what `encode` costs, which looks for NaN as well
     except TypeError:
         check_json(name, schema)
 

@@ -26,10 +26,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
-import orjson
 from attrs import frozen
 
 from trio_mcp.extras import needing
+from trio_mcp.wire import codec
 from trio_mcp.wire.jsonrpc import Json
 
 if TYPE_CHECKING:
@@ -256,13 +256,6 @@ def _is_canonical(token: str) -> bool:
 
 # JSON ---------------------------------------------------------------------------------------
 
-_STRICTLY: Final = (
-    orjson.OPT_SORT_KEYS
-    | orjson.OPT_PASSTHROUGH_DATACLASS
-    | orjson.OPT_PASSTHROUGH_DATETIME
-    | orjson.OPT_PASSTHROUGH_SUBCLASS
-)
-
 
 @frozen
 class HashedBinding:
@@ -287,8 +280,8 @@ def hash_binding(binding: Json | HashedBinding) -> HashedBinding:
 
 def _sorted(value: Json) -> bytes:
     with suppress(TypeError):
-        text = orjson.dumps(value, option=_STRICTLY)
-        if b"null" not in text or orjson.loads(text) == value:  # it writes NaN as null
+        text = codec.dumps(value, option=codec.SORTED | codec.PLAIN)
+        if b"null" not in text or codec.loads(text) == value:  # it writes NaN as null
             return text
     return _write(value, sort_keys=True)  # an integer of more than 64 bits, or no JSON
 

@@ -61,7 +61,7 @@ class ArgumentTransform:
             raise SchemaError(
                 f"argument {argument!r:.100} is fixed, so it has no name and no default"
             )
-        # Exactly a string: it becomes a key of the schema, and orjson takes no other keys.
+        # Exactly a string: it becomes a key of the schema, and `codec` takes no other keys.
         if self.name is not None and not (
             type(self.name) is str and self.name and is_text(self.name)
         ):

@@ -12,12 +12,12 @@ import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-import orjson
 import trio
 
 from trio_mcp.layers.call import InputRequired
 from trio_mcp.server.conversation import RequestConversation, logger
 from trio_mcp.server.request import RequestContext
+from trio_mcp.wire import codec
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.revisions import META_LOG_LEVEL
@@ -43,7 +43,7 @@ class QuestionNames:
     def name_of(self, question: dict[str, Json], key: str | None) -> str:
         """Name a question: by its key, or else by what it asks."""
         if key is None:
-            text = orjson.dumps(question, option=orjson.OPT_SORT_KEYS)
+            text = codec.dumps(question, option=codec.SORTED)
             key = hashlib.sha256(text).hexdigest()[:16]
         name = key
         while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-import orjson
+from trio_mcp.wire import codec
 
 _SLOW: Final = b" "
 """What begins with a space was written by the standard library, and has to be read by it."""
@@ -14,7 +14,7 @@ _SLOW: Final = b" "
 def dumps(value: Any) -> bytes:
     """Write a value; there is no line break in it. What is not JSON becomes text."""
     try:
-        return orjson.dumps(value, default=str)
+        return codec.dumps(value, default=str)
     except TypeError:  # an integer beyond 64 bits, or half a surrogate pair
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
         return _SLOW + text.encode("utf-8", "surrogatepass")
@@ -22,4 +22,4 @@ def dumps(value: Any) -> bytes:
 
 def loads(kept: bytes) -> Any:
     """Read what `dumps` wrote; `ValueError` if it is damaged."""
-    return json.loads(kept) if kept.startswith(_SLOW) else orjson.loads(kept)
+    return json.loads(kept) if kept.startswith(_SLOW) else codec.loads(kept)

@@ -22,7 +22,6 @@ from contextlib import AsyncExitStack
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-import orjson
 from attrs import frozen
 
 from trio_mcp.peer.lines import decoded
@@ -31,6 +30,7 @@ from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.registry.tools import unknown_tool
 from trio_mcp.threads import offload
 from trio_mcp.transports.memory import Embedded
+from trio_mcp.wire import codec
 from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Json, encode, is_id, json_type
 from trio_mcp.wire.jsonrpc import error_line as encode_error
@@ -205,14 +205,14 @@ class ControlRouter:
         except ValueError as error:
             why = str(error)
             problem = _Problem(f"The control request is not JSON: {why}", {"reason": why})
-            return orjson.dumps(_failure(None, problem))
+            return codec.dumps(_failure(None, problem))
         return encode(await self.handle(parsed))[:-1]
 
     def _parsed(self, request: bytes) -> Json:
         limit = self._limits.max_message_values
         if is_heavier(request, limit):
             raise ValueError(f"it has more than {limit} values")
-        orjson.loads(request)  # strict, but it rounds long integers
+        codec.loads(request)  # strict, but it rounds long integers
         return json.loads(request)
 
     async def _route(self, name: str, message: Json) -> Json:
@@ -311,4 +311,4 @@ def _response(request: Json, subtype: str, body: dict[str, Json]) -> dict[str, J
 
 def _error_answer(message: Json, error: McpError) -> Json:
     id: Json = message.get("id") if isinstance(message, dict) else None
-    return orjson.loads(encode_error(id if is_id(id) else UNKNOWN_ID, error))
+    return codec.loads(encode_error(id if is_id(id) else UNKNOWN_ID, error))

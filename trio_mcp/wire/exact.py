@@ -18,8 +18,7 @@ import json
 from math import hypot
 from typing import Any, Final
 
-import orjson
-
+from trio_mcp.wire import codec
 from trio_mcp.wire.weight import has_long_integers, without_strings
 
 _AS_ARRAYS: Final = bytes.maketrans(b"{}:", b"[],")
@@ -84,9 +83,9 @@ def exact(line: bytes, value: Any, limit: int) -> Any:
         if len(outside) < len(line) and _is_whole(value, outside):
             return value
     is_in_lines = line[1:2] == b"\n"
-    if is_in_lines and orjson.dumps(value, option=orjson.OPT_INDENT_2) == line:
+    if is_in_lines and codec.dumps(value, option=codec.INDENTED) == line:
         return value
-    again = orjson.dumps(value)
+    again = codec.dumps(value)
     if again == line:
         return value
     has_escapes = line.find(b"\\") >= 0 and line.rfind(_ESCAPE) >= 0
@@ -145,8 +144,8 @@ def _has_at_most(text: bytes, mark: bytes, count: int) -> bool:
 def _check_by_parsing(line: bytes, again: bytes, value: Any) -> None:
     """Raise `RepeatedKey` if the text has more in it than the value, encoded again."""
     # With arrays in place of objects, no parser has a reason to drop anything.
-    flat = orjson.loads(line.translate(_AS_ARRAYS))
-    if orjson.dumps(flat).translate(_AS_ARRAYS) != again.translate(_AS_ARRAYS):
+    flat = codec.loads(line.translate(_AS_ARRAYS))
+    if codec.dumps(flat).translate(_AS_ARRAYS) != again.translate(_AS_ARRAYS):
         is_id = value.__class__ is dict and flat[::2].count("id") > 1
         raise RepeatedKey(_repeated(line), is_id)
 

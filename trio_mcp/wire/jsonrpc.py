@@ -16,9 +16,9 @@ from itertools import chain
 from math import isfinite
 from typing import Any, Final
 
-import orjson
 from attrs import Factory, define, evolve, field, frozen
 
+from trio_mcp.wire import codec
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -43,7 +43,7 @@ MAX_ID: Final = 1024
 """Characters of an id, and of a progress token: they are kept, and sent again and again."""
 
 MAX_DEPTH: Final = 254
-"""Levels of nesting that are served: what orjson can encode again."""
+"""Levels of nesting that are served: what `codec` can encode again."""
 
 
 @define(slots=True)
@@ -126,8 +126,8 @@ def decode(
         if is_heavier(line, limit):
             return _too_much(line, limit)
     try:
-        value = orjson.loads(line)
-        if len(line) > SHORT or orjson.dumps(value) != line:
+        value = codec.loads(line)
+        if len(line) > SHORT or codec.dumps(value) != line:
             value = exact(line, value, max_values)
     except RepeatedKey as repeated:
         return _repeats(value, repeated, len(line))
@@ -310,8 +310,8 @@ def _explain(line: bytes, error: ValueError) -> str:
 # -- encoding ---------------------------------------------------------------------------------
 
 _NULL: Final = b"null"
-"""As orjson writes NaN, too. `in` would look for it at twelve times the cost of `find`: it tries to
-take the text for a number first, and drops an exception."""
+"""As `codec` writes NaN, too. `in` would look for it at twelve times the cost of `find`: it tries
+to take the text for a number first, and drops an exception."""
 
 _FEW: Final = 10_000
 """So many names and arrays a parser makes in less time than a look at each value takes."""
@@ -333,19 +333,19 @@ def encode(message: Json, is_finite: bool = False) -> bytes:
         TypeError: The message holds something that JSON does not know (NaN and infinities too).
     """
     try:
-        line = orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
+        line = codec.dumps(message, option=codec.NEWLINE)
     except TypeError as refusal:
         return _encode_carefully(message, refusal)
     return line if is_finite or line.find(_NULL) < 0 else _checked(message, line)
 
 
 def _encode_carefully(message: Json, refusal: TypeError) -> bytes:
-    """Encode a message that orjson refuses, if that is for a long integer."""
+    """Encode a message that `codec` refuses, if that is for a long integer."""
     if not str(refusal).startswith("Integer exceeds"):  # json takes more than is JSON
         raise TypeError("the message holds something that is not JSON")
     try:
         text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        orjson.loads(text)  # readers take no integer beyond the largest float, nor do we
+        codec.loads(text)  # readers take no integer beyond the largest float, nor do we
         return text.encode() + b"\n"
     except (ValueError, RecursionError) as error:
         raise TypeError(str(error)) from None
@@ -355,7 +355,7 @@ def _checked(message: Json, line: bytes) -> bytes:
     """Return the line of a message, unless it has null in place of NaN."""
     is_soon_parsed = line.count(b":") + line.count(b"[") < _FEW
     try:
-        is_same = is_soon_parsed and orjson.loads(line) == message  # as it mostly is
+        is_same = is_soon_parsed and codec.loads(line) == message  # as it mostly is
     except Exception:  # of an `__eq__` of the author's
         is_same = False
     if not (is_same or _is_finite(message)):

@@ -12,11 +12,12 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import orjson
 from attrs import field, frozen
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from trio_mcp.wire import codec
 
 _SALT = b"trio-mcp oauth proxy 1"
 
@@ -48,7 +49,7 @@ class Seal:
 
     def seal(self, value: Any) -> str:
         """Return a value as text for a URL, a cookie or a form."""
-        sealed = self._fernet.encrypt_at_time(orjson.dumps(value), int(self.clock()))
+        sealed = self._fernet.encrypt_at_time(codec.dumps(value), int(self.clock()))
         return sealed.decode().rstrip("=")
 
     def open(self, text: str, ttl: float | None) -> Any:
@@ -69,4 +70,4 @@ class Seal:
                 plain = self._fernet.decrypt_at_time(whole, int(ttl), int(self.clock()))
         except (InvalidToken, ValueError):
             return None
-        return orjson.loads(plain)
+        return codec.loads(plain)

@@ -19,7 +19,6 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
-import orjson
 import trio
 from attrs import asdict, define, evolve, field, frozen
 
@@ -56,6 +55,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Conflict
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
+from trio_mcp.wire import codec
 
 logger = logger_of("trio_mcp.auth")
 
@@ -217,7 +217,7 @@ class ProxyServer:
 
     async def _register(self, request: WebRequest) -> WebResponse:
         try:
-            document = orjson.loads(request.body)
+            document = codec.loads(request.body)
         except ValueError:
             raise OAuthError("invalid_client_metadata", "Send a JSON object.") from None
         answer = self._clients.register(document)
@@ -690,7 +690,7 @@ def _bounded(claims: Mapping[str, Any]) -> dict[str, Any]:
 def _size_of(name: str, value: Any) -> int:
     """Return the bytes of a claim, as deep in JSON as it is kept; too many if it is none."""
     try:
-        return len(orjson.dumps({"claims": {name: value}}))
+        return len(codec.dumps({"claims": {name: value}}))
     except TypeError:
         return 1 << 40
 

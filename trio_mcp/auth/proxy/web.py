@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
-import orjson
 from attrs import field, frozen
+
+from trio_mcp.wire import codec
 
 Header = tuple[bytes, bytes]
 
@@ -120,7 +121,7 @@ class PageError(Exception):
 
 def json_response(value: Any, status: int = 200, headers: Iterable[Header] = ()) -> WebResponse:
     """Return a JSON document that must not be kept."""
-    return WebResponse(status, orjson.dumps(value), headers=(*_NO_STORE, *headers))
+    return WebResponse(status, codec.dumps(value), headers=(*_NO_STORE, *headers))
 
 
 def redirect(

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, TypeGuard, TypeVar
 
-import orjson
-
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.scopes import scopes_in, with_implied
 from trio_mcp.auth.server.credentials import TokenRefused
 from trio_mcp.auth.server.resource import ResourceServer
 from trio_mcp.auth.urls import origin
+from trio_mcp.wire import codec
 
 _CLIENT = ("client_id", "azp", "cid")
 """Where issuers name the client: RFC 9068, OpenID Connect, Okta."""
@@ -29,16 +28,16 @@ class Claims(Mapping[str, Any]):
     __slots__ = ("_json",)
 
     def __init__(self, claims: Mapping[str, Any]) -> None:
-        self._json = orjson.dumps(claims).decode()  # a str is not over-allocated, as bytes are
+        self._json = codec.dumps(claims).decode()  # a str is not over-allocated, as bytes are
 
     def __getitem__(self, name: str) -> Any:
-        return orjson.loads(self._json)[name]
+        return codec.loads(self._json)[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(orjson.loads(self._json))
+        return iter(codec.loads(self._json))
 
     def __len__(self) -> int:
-        return len(orjson.loads(self._json))
+        return len(codec.loads(self._json))
 
 
 class ClaimsCheck:

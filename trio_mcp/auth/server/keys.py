@@ -11,7 +11,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
-import orjson
 from attrs import field, frozen
 from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key
@@ -19,6 +18,7 @@ from joserfc.jws import CompactSignature, JWSRegistry, extract_compact
 from joserfc.jws import validate_compact as _validate
 
 from trio_mcp.auth.server.resource import ALGORITHMS
+from trio_mcp.wire import codec
 
 MAX_KEYS: Final = 100
 """Keys that a set may have."""
@@ -88,7 +88,7 @@ def read_signed(token: str, algorithms: Collection[str]) -> Signed:
     try:
         signature = extract_compact(token.encode("ascii"), registry=_REGISTRY)
         header = signature.headers()
-        claims = orjson.loads(signature.payload)
+        claims = codec.loads(signature.payload)
     except (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise BadSignature("it is no signed JWT") from None
     if not isinstance(header, dict) or not isinstance(claims, dict):

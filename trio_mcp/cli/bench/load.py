@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
-import orjson
 import trio
 from attrs import frozen
 
 from trio_mcp.cli.failures import Failure
 from trio_mcp.peer.lines import StreamLines
+from trio_mcp.wire import codec
 from trio_mcp.wire.jsonrpc import Json, encode
 
 _FIRST_ID: Final = 1_000_000_000
@@ -36,7 +36,7 @@ def calls_of(params: dict[str, Json]) -> Iterator[tuple[int, bytes]]:
 def outcome(line: bytes) -> tuple[Json, bool] | None:
     """Return the id that a line answers, and whether it succeeded; `None` for any other message."""
     try:
-        message = orjson.loads(line)
+        message = codec.loads(line)
     except ValueError:
         return None
     if not isinstance(message, dict) or "method" in message:

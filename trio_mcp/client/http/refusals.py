@@ -7,8 +7,6 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
-import orjson
-
 from trio_mcp.client.http.endpoint import Endpoint, Reply
 from trio_mcp.errors import (
     ClientError,
@@ -18,6 +16,7 @@ from trio_mcp.errors import (
     SessionExpired,
     Unauthorized,
 )
+from trio_mcp.wire import codec
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Id, Json
 
@@ -93,7 +92,7 @@ def _means_no_session(status: int, said: str) -> bool:
 def _parsed(body: bytes, media_type: str) -> Json:
     """Parse a body that is JSON, or plain text, which becomes a string."""
     try:
-        return orjson.loads(body)
+        return codec.loads(body)
     except ValueError:
         return body.decode(errors="replace") if media_type == "text/plain" else None
 

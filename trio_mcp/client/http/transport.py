@@ -18,7 +18,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import ClassVar, Final
 
-import orjson
 import trio
 from attrs import define, field
 
@@ -53,6 +52,7 @@ from trio_mcp.peer.requests import OpenRequests
 from trio_mcp.peer.time_limits import TimeLimit, pausable
 from trio_mcp.telemetry import carrier_of
 from trio_mcp.threads import offload
+from trio_mcp.wire import codec
 from trio_mcp.wire.bucket import TokenBucket
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.headers import (
@@ -546,7 +546,7 @@ def _trace_of(params: Params | None) -> dict[str, str]:
 
 def _value(body: bytes, limit: int) -> Json:
     try:
-        return None if is_heavier(body, limit) else orjson.loads(body)
+        return None if is_heavier(body, limit) else codec.loads(body)
     except ValueError:
         return None
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urljoin, urlsplit
 
-import orjson
 from attrs import frozen
 
 from trio_mcp.errors import SchemaError
 from trio_mcp.extras import needing
 from trio_mcp.schema.keywords import resolve_pointer
 from trio_mcp.system.certificates import trusted
+from trio_mcp.wire import codec
 from trio_mcp.wire.jsonrpc import Json
 
 MOST_BYTES: Final = 64 * 1024 * 1024
@@ -138,8 +138,8 @@ def parsed(data: bytes, name: str) -> Mapping[str, Json]:
     if len(data) > MOST_BYTES:
         raise SchemaError(f"{name} has more than {MOST_BYTES:,} bytes")
     try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
+        value = codec.loads(data)
+    except codec.DecodeError as error:
         if data.lstrip()[:1] == b"{" and not name.endswith((".yaml", ".yml")):
             raise SchemaError(f"{name} is no JSON: {error}") from None
         value = _from_yaml(data, name)

@@ -10,11 +10,11 @@ from encodings.aliases import aliases
 from typing import Final
 
 import httpx2
-import orjson
 from attrs import field, frozen
 
 from trio_mcp.errors import ToolError
 from trio_mcp.system.responses import Body
+from trio_mcp.wire import codec
 from trio_mcp.wire.exact import LongIntegers, RepeatedKey, exact
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
@@ -63,7 +63,7 @@ class Answer:
 
     def json(self) -> Json:
         """Parse the body, or raise `ValueError`, or `TypeError` if it is nested too deeply."""
-        value = orjson.loads(self.body)
+        value = codec.loads(self.body)
         try:  # the envelope of a result has levels of its own
             ((((value,),),),) = exact(b"[[[[%b]]]]" % self.body, [[[[value]]]], _MOST_EXACT)
             return value

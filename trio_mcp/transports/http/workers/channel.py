@@ -16,10 +16,10 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, Final, TypedDict
 
-import orjson
 import trio
 
 from trio_mcp.peer.lines import IO_ERRORS, StreamLines
+from trio_mcp.wire import codec
 
 ENVIRONMENT: Final = "TRIO_MCP_WORKER"
 """Names the descriptor of a worker's end, in its environment."""
@@ -49,7 +49,7 @@ class Channel:
         if message:
             # That the other process has gone is noticed by who reads.
             with suppress(*IO_ERRORS):
-                await self._stream.send_all(orjson.dumps(message) + b"\n")
+                await self._stream.send_all(codec.dumps(message) + b"\n")
 
     async def messages(self) -> AsyncIterator[dict[str, Any]]:
         """Iterate over what the other end tells, until it is closed."""
@@ -58,7 +58,7 @@ class Channel:
             while frames := await lines.receive():
                 for line in frames:
                     if isinstance(line, bytes):
-                        yield orjson.loads(line)
+                        yield codec.loads(line)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
