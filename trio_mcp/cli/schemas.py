@@ -16,8 +16,8 @@ from typing import Final, TypeVar
 
 from attrs import frozen
 
-from trio_mcp.schema.keywords import resolve_pointer
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.subschemas import resolve_pointer
 
 T = TypeVar("T")
 Schema = dict[str, Json]

@@ -27,11 +27,11 @@ from trio_mcp.schema.bounds import Test
 from trio_mcp.schema.errors import ArgumentError, AtPath, ConversionError, errors_at
 from trio_mcp.schema.fields import is_record
 from trio_mcp.schema.hooks import Hook, hook_for
-from trio_mcp.schema.keywords import check_size
 from trio_mcp.schema.kinds import annotation_text, without_names
 from trio_mcp.schema.models import is_model
 from trio_mcp.schema.references import dialect_of
 from trio_mcp.schema.sentences import expectation, join_words, shorten
+from trio_mcp.schema.size import check_size
 from trio_mcp.schema.structuring import explain
 from trio_mcp.schema.validate import Validator, compile_test, compile_validator
 from trio_mcp.wire.bounds import is_finite

@@ -40,7 +40,6 @@ from trio_mcp.schema import (
     describe_function,
 )
 from trio_mcp.schema.errors import errors_at
-from trio_mcp.schema.keywords import DEFINITIONS
 from trio_mcp.schema.returns import wrapped
 from trio_mcp.threads import is_large
 from trio_mcp.wire.answers import Answer, Result
@@ -50,6 +49,7 @@ from trio_mcp.wire.jsonrpc import Id, Json, json_type, sendable_text
 from trio_mcp.wire.payloads import CONTENT_BLOCKS, CallToolResult, ToolAnnotations, ToolDescription
 from trio_mcp.wire.revisions import META_TIMEOUT, Revision
 from trio_mcp.wire.safe_repr import safe_repr
+from trio_mcp.wire.subschemas import DEFINITIONS
 
 RESULT_TYPES: Final = frozenset({CallToolResult, ContentSource, *CONTENT_BLOCKS.values()})
 """What a tool returns to say itself what its caller gets; such a result has no schema."""

@@ -26,10 +26,10 @@ from trio_mcp.schema.fields import (
     key_of,
     own_docstring,
 )
-from trio_mcp.schema.keywords import check_size
 from trio_mcp.schema.kinds import ARRAYS, OBJECTS, SETS, alias_value, annotation_text, is_type_alias
 from trio_mcp.schema.models import Model, adopt, is_model, is_old_model
 from trio_mcp.schema.signatures import where
+from trio_mcp.schema.size import check_size
 from trio_mcp.schema.texts import text_type
 from trio_mcp.schema.unstructuring import unstructure
 from trio_mcp.wire.errors import SchemaError

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from trio_mcp.schema.errors import errors_at
-from trio_mcp.schema.keywords import Path, check_size, place_in_words, walk
 from trio_mcp.schema.references import References, dialect_of
 from trio_mcp.schema.sentences import shorten
+from trio_mcp.schema.size import check_size
 from trio_mcp.wire.errors import SchemaError
+from trio_mcp.wire.subschemas import Path, place_in_words, walk
 
 _MOST_OF_PATTERNS: Final = 8 * 1024 * 1024
 """So many bytes all patterns of a schema may have together: they take 30 ms to compile."""
@@ -30,18 +31,14 @@ def check_schema(schema: Mapping[str, Any]) -> None:
     """
     check_size(schema)
     dialect_of(schema)
-    _check_patterns(schema)
-    _check_metaschema(schema)
-    References(schema)
-
-
-def _check_patterns(schema: Mapping[str, Any]) -> None:
     total = 0
     for path, pattern in patterns_of(schema):
         with errors_at(f"the schema at {place_in_words(path)}"):
             total += pattern_size(pattern)
         if total > _MOST_OF_PATTERNS:
             raise SchemaError("the patterns of the schema are too large together; simplify them")
+    _check_metaschema(schema)
+    References(schema)
 
 
 def _check_metaschema(schema: Mapping[str, Any]) -> None:

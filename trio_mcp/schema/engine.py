@@ -29,9 +29,9 @@ from trio_mcp.schema.bounds import (
     pattern_test,
     patterns_of,
 )
-from trio_mcp.schema.keywords import WORDS, Path, with_parts
 from trio_mcp.schema.references import dialect_of
 from trio_mcp.wire.errors import SchemaError
+from trio_mcp.wire.subschemas import WORDS, Path, with_parts
 
 _PLACE: Final = "x-trio-mcp-place"
 """The keyword that is added to schemas, with the place where each stands."""
@@ -186,11 +186,6 @@ class Engine:
         test: Test = self._compile(self._schema, {}).is_valid
         return test
 
-    @functools.cached_property
-    def fits_patiently(self) -> Test:
-        """The same, with turns for other threads, and within the budget."""
-        return self.test(())
-
     def errors(self, place: Path, value: Any, *, every: bool) -> list[Any]:
         """What is wrong with a value by the schema at a place; the first error, or every one."""
         import jsonschema_rs
@@ -207,7 +202,10 @@ class Engine:
         return []
 
     def test(self, place: Path, keyword: str = "", members: int = 0) -> Test:
-        """The test that the schema at a place makes, or the alternatives of a keyword in it."""
+        """The test that the schema at a place makes, or the alternatives of a keyword in it.
+
+        It gives other threads turns, and keeps within the budget.
+        """
         key = (*place, keyword)
         if key not in self._tests:
             schema = _reference(place)

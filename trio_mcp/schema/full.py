@@ -19,7 +19,6 @@ from trio_mcp.schema.engine import (
     measure,
 )
 from trio_mcp.schema.errors import Problem
-from trio_mcp.schema.keywords import walk
 from trio_mcp.schema.references import References
 from trio_mcp.schema.refusals import NO_ALTERNATIVE, SEVERAL, UNKNOWN, Refusal, Refusals
 from trio_mcp.schema.sentences import (
@@ -31,6 +30,7 @@ from trio_mcp.schema.sentences import (
     shorten,
     subject,
 )
+from trio_mcp.wire.subschemas import walk
 
 _MOST_SENTENCES: Final = 3
 
@@ -209,7 +209,7 @@ class FullValidator:
         self._matching = sum(map(matching_time, names))
         self._is_heavy = self._references.is_heavy or self._engine.has_large_patterns
         # Compile now, and not at the first value.
-        assert (self._engine.fits_patiently if self._is_heavy else self._engine.fits) is not None
+        assert (self._engine.test(()) if self._is_heavy else self._engine.fits) is not None
 
     def __call__(self, value: Any) -> Problem | None:
         try:
@@ -232,7 +232,7 @@ class FullValidator:
         if size.is_small and size.bits <= _NATIVE_BITS and not self._is_heavy:
             return self._engine.fits(value)
         budget.begin(size)
-        fits = self._engine.fits_patiently(value)
+        fits = self._engine.test(())(value)
         if budget.is_spent:
             raise TOO_MUCH
         return fits

@@ -13,8 +13,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
-from trio_mcp.schema.keywords import resolve_pointer
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.subschemas import resolve_pointer
 
 _LONGEST: Final = 1024 * 1024
 """Characters of a text that is read."""

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 from trio_mcp.schema.constraints import needs_pydantic
 from trio_mcp.schema.errors import ConversionError
 from trio_mcp.schema.fields import UNIONS
-from trio_mcp.schema.keywords import parts_of, references_in, walk, with_parts
 from trio_mcp.schema.sentences import describe, join_path, subject
 from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.jsonrpc import encode
+from trio_mcp.wire.subschemas import parts_of, references_in, walk, with_parts
 
 if TYPE_CHECKING:
     from trio_mcp.schema.references import References
@@ -165,8 +165,7 @@ class Model:
     @functools.cached_property
     def _most_defaults(self) -> int:
         """What the defaults of the model cost that has the most."""
-        objects = (part.get("properties", {}) for _, part in walk(self._schema))
-        return max(_defaults(properties.values()) for properties in objects)
+        return max(_defaults(part.get("properties", {}).values()) for _, part in walk(self._schema))
 
     @functools.cached_property
     def _root(self) -> _CostNode:

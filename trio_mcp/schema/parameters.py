@@ -14,12 +14,12 @@ from trio_mcp.public import public_in
 from trio_mcp.schema.annotations import Builder, document
 from trio_mcp.schema.bounds import check_schema
 from trio_mcp.schema.errors import ArgumentError
-from trio_mcp.schema.keywords import IN_PLACE, REFERENCES
 from trio_mcp.schema.signatures import Signature, Taken
 from trio_mcp.schema.structuring import as_they_came
 from trio_mcp.schema.validate import compile_validator
 from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.safe_repr import safe_repr
+from trio_mcp.wire.subschemas import IN_PLACE, REFERENCES
 
 
 @runtime_checkable

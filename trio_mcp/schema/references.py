@@ -7,7 +7,9 @@ makes, and the search for what refuses a value follow them by this module.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from trio_mcp.schema.keywords import (
+from trio_mcp.schema.sentences import shorten
+from trio_mcp.wire.errors import SchemaError
+from trio_mcp.wire.subschemas import (
     IN_PLACE,
     REFERENCES,
     Path,
@@ -16,8 +18,6 @@ from trio_mcp.schema.keywords import (
     resolve_pointer,
     walk,
 )
-from trio_mcp.schema.sentences import shorten
-from trio_mcp.wire.errors import SchemaError
 
 _NEWEST: Final = "https://json-schema.org/draft/2020-12/schema"
 

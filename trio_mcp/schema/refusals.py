@@ -14,8 +14,8 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from trio_mcp.schema.engine import Engine, Size, budget, measure
-from trio_mcp.schema.keywords import Path
 from trio_mcp.schema.references import References
+from trio_mcp.wire.subschemas import Path
 
 # In the place of a keyword: none of several alternatives fits, or more than the one that may; or it
 # is too much to find out.

@@ -13,7 +13,6 @@ from typing import Any, Final
 from trio_mcp.schema.annotations import Builder
 from trio_mcp.schema.errors import Unmapped
 from trio_mcp.schema.fields import class_of, is_opaque, is_record
-from trio_mcp.schema.keywords import DEFINITIONS, refers_by
 from trio_mcp.schema.kinds import (
     ARRAYS,
     OBJECTS,
@@ -25,6 +24,7 @@ from trio_mcp.schema.kinds import (
 from trio_mcp.schema.unstructuring import can_unstructure, unstructure
 from trio_mcp.wire.errors import SchemaError
 from trio_mcp.wire.payloads import WRAPS_RESULT
+from trio_mcp.wire.subschemas import DEFINITIONS, refers_by
 
 BYTES = (bytes, bytearray, memoryview)
 USE_OF_BYTES = (

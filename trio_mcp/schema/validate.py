@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from trio_mcp.schema.errors import Problem
-from trio_mcp.schema.keywords import WORDS
+from trio_mcp.wire.subschemas import WORDS
 
 if TYPE_CHECKING:
     from trio_mcp.schema.full import FullValidator

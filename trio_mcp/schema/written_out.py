@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from trio_mcp.schema.keywords import DEFINITIONS, NOTES, references_in, refers_by, with_parts
 from trio_mcp.schema.references import LONE_REFERENCES, dialect_of
 from trio_mcp.wire.errors import SchemaError
+from trio_mcp.wire.subschemas import DEFINITIONS, NOTES, references_in, refers_by, with_parts
 
 MOST_ADDED: Final = 1000
 """So many values a schema may have more than before."""

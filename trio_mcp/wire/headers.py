@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 from trio_mcp.wire.jsonrpc import Json, json_type
+from trio_mcp.wire.subschemas import parts_of
 
 VERSION_HEADER: Final = "MCP-Protocol-Version"
 METHOD_HEADER: Final = "Mcp-Method"
@@ -32,19 +33,6 @@ _PLAIN: Final = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
 _VALID: Final = re.compile(r"[\t -~]*")
 _BEGIN: Final = "=?base64?"
 _END: Final = "?="
-
-# Where JSON Schema has schemas in schemas, `properties` aside (2020-12, and what is older).
-_ONE: Final = frozenset(
-    (
-        *("not", "if", "then", "else", "contains", "contentSchema"),
-        *("additionalProperties", "unevaluatedProperties", "propertyNames"),
-        *("items", "additionalItems", "unevaluatedItems"),
-    )
-)
-_SEVERAL: Final = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
-_NAMED: Final = frozenset(
-    {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties"}
-)
 
 _MOST_HEADERS: Final = 100
 """Few servers take more, of any kind."""
@@ -159,17 +147,11 @@ def _schemas(root: Json) -> Iterator[tuple[PathNode | None, dict[str, Json]]]:
         if not isinstance(schema, dict):
             continue
         yield place, schema
-        for keyword, value in schema.items():
-            if isinstance(value, dict):
-                if keyword == "properties":
-                    for name, each in value.items():
-                        queue.append((None if place is None else (place, name), each))
-                elif keyword in _ONE:
-                    queue.append((None, value))
-                elif keyword in _NAMED:
-                    queue += [(None, part) for part in value.values()]
-            elif isinstance(value, list) and keyword in _SEVERAL:
-                queue += [(None, part) for part in value]
+        for path, part in parts_of(schema):
+            inner: PathNode | None = None
+            if place is not None and path[0] == "properties":
+                inner = (place, str(path[1]))
+            queue.append((inner, part))
 
 
 def parameter_headers(mirrored: Mapping[str, Path], arguments: Json) -> dict[str, str]:

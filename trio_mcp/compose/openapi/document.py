@@ -19,10 +19,10 @@ from attrs import frozen
 
 from trio_mcp.errors import SchemaError
 from trio_mcp.extras import needing
-from trio_mcp.schema.keywords import resolve_pointer
 from trio_mcp.system.certificates import trusted
 from trio_mcp.wire import codec
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.subschemas import resolve_pointer
 
 MOST_BYTES: Final = 64 * 1024 * 1024
 """The largest document that is read."""
