@@ -172,6 +172,24 @@ async def test_a_result_waits_for_its_file_beside_another_process(tmp_path: Path
         assert (await ours.result(id)).text == "waited"
 
 
+@pytest.mark.parametrize("tool", ["wait", "wait_again"])
+async def test_a_result_waits_for_its_store_beside_a_process_that_starts(
+    tool: str, autojump_clock: object
+) -> None:
+    """That process cannot know that the store was away, and finds a lease that has ended."""
+    store, gates, ours = Faulty(), [Gate(), Gate()], TasksClient()
+    async with client_of(make(gates[0], store=store, lease=30), ours):
+        id = (await ours.start(tool)).id
+        await gates[0].has_begun(1)
+        store.failure = StoreUnavailable("gone")
+        gates[0].open.set()
+        await trio.sleep(40.1)
+        store.failure = None
+        async with client_of(make(gates[1], store=store, lease=30), TasksClient()):
+            assert (await ours.result(id)).text == "waited"
+            assert not gates[1].begun
+
+
 async def test_a_run_whose_lease_cannot_be_renewed_is_ended(autojump_clock: object) -> None:
     """Another process may have it by then; here it is this one, as soon as the store is back."""
     store, gate, ours = Faulty(), Gate(), TasksClient()

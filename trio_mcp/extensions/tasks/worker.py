@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import inf
 from typing import Final
 
 import trio
@@ -36,6 +37,8 @@ class Worker:
     nursery: trio.Nursery
     _running: set[str] = field(factory=set)
     _resting: trio.CancelScope = field(factory=trio.CancelScope)
+    _takes_over: float = -inf
+    """When it runs tasks again that others have begun: it may be the first to see the store."""
 
     async def run(self) -> None:
         """Run what is due, for ever."""
@@ -44,8 +47,9 @@ class Worker:
             try:
                 if failures:
                     await kept.store.commit(Delete(kept.queue))  # whether it can write again
-                    # Runs that have ended meanwhile are to write that first, wherever they are.
-                    await trio.sleep(self.host.lease / 3)
+                # Runs that have ended while the store was away are to write that first, wherever
+                # they are. Where this process has just started, the store may have been away.
+                self._takes_over = trio.current_time() + self.host.lease / 3
                 async with kept.store.watch(kept.queue) as news:
                     while True:
                         self._resting = trio.CancelScope()  # cancelled meanwhile, it is no rest
@@ -111,6 +115,8 @@ class Worker:
     async def _resume(self, claim: Claim) -> None:
         found = None
         try:
+            if claim.runs:
+                await trio.sleep_until(self._takes_over)
             found = await self._prepared(claim)
         except Damaged as error:
             logger.error("Task %s cannot be run: %s", claim.id, error)
