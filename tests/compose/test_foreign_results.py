@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 
-from trio_mcp import Registry, connect
+from trio_mcp import Handlers, McpError, Registry, connect
 from trio_mcp.compose import open_proxy
 from trio_mcp.extensions.tasks import Tasks, TasksClient
 from trio_mcp.middleware import McpRequest
@@ -81,3 +81,16 @@ async def test_a_task_that_nothing_asked_for_is_an_error(era: Any) -> None:
                 assert "did not answer (ProtocolError)" in answered.text
             async with connect(registry, extensions=[ours]):
                 assert (await ours.start("say")).id not in ("", TASK["taskId"])
+
+
+async def test_a_question_whose_state_is_too_long_to_be_passed_on_is_an_error_with_words(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    question = {**QUESTION, "requestState": "x" * 300_000}
+    handlers = Handlers(roots=["file:///home"])
+    with trio.fail_after(60):
+        async with open_proxy(answering(question)) as registry:
+            async with connect(registry, era="modern", handlers=handlers) as client:
+                with pytest.raises(McpError, match="request state that is too long to be passed"):
+                    await client.request("tools/call", {"name": "say", "arguments": {}})
+    assert not any(record.exc_info for record in caplog.records)

@@ -180,12 +180,20 @@ class ModernConversation(RequestConversation):
         """Make the result that asks the client what a server elsewhere asks by such a result.
 
         That server gets its state back, but only with the request that it was given for.
+
+        Raises:
+            McpError: Its state is too long to be sealed.
         """
         if not self.passes_questions:
             return super().pass_on(question)
         kept = {name: question[name] for name in ("requestState",) if name in question}
         self._catalogue.sealer.check_ready()
-        return {**question, "requestState": self._sealed({"passed_on": kept})}
+        try:
+            state = self._sealed({"passed_on": kept})
+        except ValueError:
+            why = "The server behind asks with a request state that is too long to be passed on"
+            raise McpError(INTERNAL_ERROR, why) from None
+        return {**question, "requestState": state}
 
     @property
     def _binding(self) -> Any:
