@@ -3,9 +3,11 @@
 import json
 import subprocess
 import uuid
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
+import httpx2
 import pytest
 import trio
 import trio.testing
@@ -18,6 +20,7 @@ from trio_mcp import Registry, serve_http
 from trio_mcp.cli.doctor.examination import Times, examine_process, examine_starts, examine_url
 from trio_mcp.cli.doctor.report import Report
 from trio_mcp.client.http.options import HttpOptions
+from trio_mcp.errors import ResponseTooLarge
 from trio_mcp.transports.process import ProcessOptions
 
 LEFT_IN_TIME = {
@@ -417,3 +420,25 @@ async def careless(stream: trio.SocketStream) -> None:
             b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
             b"Content-Length: %d\r\n\r\n%b" % (len(reply), reply)
         )
+
+
+class _Endless(httpx2.AsyncByteStream):
+    """An event that does not end."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b"data: "
+        while True:
+            await trio.lowlevel.checkpoint()
+            yield b"x" * 1_000_000
+
+
+async def test_an_event_without_end_is_told_as_what_it_is() -> None:
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        headers = {"content-type": "text/event-stream"}
+        return httpx2.Response(200, headers=headers, stream=_Endless())
+
+    way = HttpOptions(
+        client_factory=lambda: httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+    )
+    with pytest.raises(ResponseTooLarge, match="answered with more than"):
+        await examine_url("http://127.0.0.1:1/mcp", way, Times())

@@ -69,16 +69,16 @@ class EventParser:
         "_event",
         "_first",
         "_id",
-        "_max_event",
         "_max_line",
         "_partial",
         "_retry",
         "last_event_id",
+        "max_event_bytes",
         "retry",
     )
 
     def __init__(self, max_event_bytes: int, *, max_line_bytes: int | None = None) -> None:
-        self._max_event = max_event_bytes
+        self.max_event_bytes = max_event_bytes
         if max_line_bytes is None:
             max_line_bytes = max_event_bytes + _LEAST_LINE_BYTES
         self._max_line = max_line_bytes
@@ -154,8 +154,8 @@ class EventParser:
                 self._data = bytearray(self._data)
             self._data += b"\n"
             self._data += value
-        if len(self._data) > self._max_event:
-            raise EventTooLarge(f"an event has more than {self._max_event} bytes of data")
+        if len(self._data) > self.max_event_bytes:
+            raise EventTooLarge(f"an event has more than {self.max_event_bytes} bytes of data")
 
     def _dispatch(self, events: list[Event]) -> None:
         """End an event at a blank line. Without data it is none."""

@@ -119,8 +119,8 @@ class HttpProbe(Probe):
             body = await reply.read_all(_MAX_BYTES)
             return self._parsed(body, stray=reply.is_success and bool(body)) or {}
         parser = EventParser(_MAX_BYTES)
-        while piece := await reply.read_some():
-            for event in parser.feed(piece):
+        while (events := await reply.read_events(parser)) is not None:
+            for event in events:
                 message = self._parsed(event.data, stray=bool(event.data)) or {}
                 if "method" in message and "id" in message:
                     self.requests_received.append(str(message["method"])[:_MAX_NAME])

@@ -33,6 +33,7 @@ from trio_mcp.errors import (
 from trio_mcp.system.certificates import trusted
 from trio_mcp.system.responses import SHOWN, Body, shown_urls
 from trio_mcp.telemetry import HTTP
+from trio_mcp.wire.sse import Event, EventParser, EventTooLarge
 
 if TYPE_CHECKING:
     import httpx2
@@ -286,6 +287,19 @@ class Reply:
         except _httpx2().TransportError as error:
             raise ConnectionLost(_lost(self._where, error)) from None
 
+    async def read_events(self, parser: EventParser) -> list[Event] | None:
+        """Read a piece of a stream of events; return those that it completes, or `None` at the end.
+
+        Raises:
+            ResponseTooLarge: An event is longer than the parser takes.
+            ClientError: As for `read_some`.
+        """
+        piece = await self.read_some()
+        try:
+            return parser.feed(piece) if piece else None
+        except EventTooLarge:
+            raise _too_large(self._where, parser.max_event_bytes) from None
+
     async def read_all(self, limit: int) -> bytes:
         """Read the whole body.
 
@@ -296,11 +310,11 @@ class Reply:
         body = bytearray()
         length = self.header("content-length") or ""
         if length.isdigit() and int(length[:20]) > limit:
-            raise too_large(self._where, limit)
+            raise _too_large(self._where, limit)
         while piece := await self.read_some():
             body += piece
             if len(body) > limit:
-                raise too_large(self._where, limit)
+                raise _too_large(self._where, limit)
         return bytes(body)
 
     async def finish(self, timeout: float) -> None:
@@ -340,7 +354,7 @@ class _TlsWatch:
                 await self._stream.aclose()
 
 
-def too_large(where: str, limit: int) -> ResponseTooLarge:
+def _too_large(where: str, limit: int) -> ResponseTooLarge:
     return ResponseTooLarge(f"{where} answered with more than {limit} bytes")
 
 

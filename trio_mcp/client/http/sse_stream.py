@@ -20,7 +20,7 @@ from typing import Final
 
 import trio
 
-from trio_mcp.client.http.endpoint import Endpoint, Reply, too_large
+from trio_mcp.client.http.endpoint import Endpoint, Reply
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.http.refusals import refusal
 from trio_mcp.client.http.streams import EVENTS
@@ -36,7 +36,7 @@ from trio_mcp.peer.requests import OpenRequests
 from trio_mcp.peer.time_limits import Pause, TimeLimit, pausable
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Request, decode
-from trio_mcp.wire.sse import Event, EventParser, EventTooLarge
+from trio_mcp.wire.sse import Event, EventParser
 
 logger = logger_of("trio_mcp.client")
 
@@ -66,7 +66,6 @@ class SseStream(trio.abc.Stream):
             raise _NoEndpoint("it gives no stream of events")
         self._endpoint = endpoint
         self._reply = reply
-        self._max_bytes = max_bytes
         self._parser = EventParser(max_bytes)
         self._received = bytearray()
         self._target = endpoint
@@ -88,23 +87,16 @@ class SseStream(trio.abc.Stream):
             ProtocolError: It says something that cannot be followed.
             ClientError: There is no such event.
         """
-        events: list[Event] = []
-        while not events:
-            piece = await self._reply.read_some()
-            if not piece:
-                raise _NoEndpoint("the stream ended")
-            events = self._parse(piece)
+        events: list[Event] | None = []
+        while events == []:
+            events = await self._reply.read_events(self._parser)
+        if events is None:
+            raise _NoEndpoint("the stream ended")
         first, *others = events
         if first.event != "endpoint":
             raise _NoEndpoint("the first event is another one")
         self._target = self._endpoint.at(first.data.decode("utf-8", "replace"))
         self._take(others)
-
-    def _parse(self, piece: bytes) -> list[Event]:
-        try:
-            return self._parser.feed(piece)
-        except EventTooLarge:
-            raise too_large(self._endpoint.where, self._max_bytes) from None
 
     def _take(self, events: list[Event]) -> None:
         for event in events:
@@ -124,10 +116,10 @@ class SseStream(trio.abc.Stream):
         """
         try:
             while not self._received:
-                piece = await self._reply.read_some()
-                if not piece:
+                events = await self._reply.read_events(self._parser)
+                if events is None:
                     return b""
-                self._take(self._parse(piece))
+                self._take(events)
         except ClientError as error:
             self.failure = partial(type(error), str(error))
             raise trio.BrokenResourceError(str(error)) from error

@@ -22,7 +22,7 @@ import trio
 from attrs import define, field
 
 from trio_mcp.background import background_nursery
-from trio_mcp.client.http.endpoint import Endpoint, Reply, too_large
+from trio_mcp.client.http.endpoint import Endpoint, Reply
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.http.refusals import refusal, rpc_error
 from trio_mcp.client.http.server_requests import ServerRequests
@@ -75,7 +75,7 @@ from trio_mcp.wire.jsonrpc import (
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import CALL_TOOL, Method
 from trio_mcp.wire.revisions import LEGACY, META_VERSION
-from trio_mcp.wire.sse import EventParser, EventTooLarge
+from trio_mcp.wire.sse import EventParser
 from trio_mcp.wire.weight import is_heavier
 
 logger = logger_of("trio_mcp.client")
@@ -344,11 +344,7 @@ class HttpTransport:
         parser = EventParser(self._max_bytes)
         cursor.opened = True
         cursor.moved = False
-        while piece := await reply.read_some():
-            try:
-                events = parser.feed(piece)
-            except EventTooLarge:
-                raise too_large(self.endpoint.where, self._max_bytes) from None
+        while (events := await reply.read_events(parser)) is not None:
             cursor.note(parser, len(events))
             for number, event in enumerate(events, 1):
                 if number % _AT_ONCE == 0:
