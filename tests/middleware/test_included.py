@@ -16,6 +16,7 @@ from trio_mcp import (
     CallToolResult,
     Client,
     Context,
+    Handlers,
     Implementation,
     McpError,
     Registry,
@@ -34,6 +35,7 @@ from trio_mcp.middleware import (
     RateLimit,
     ResultSize,
     Retry,
+    ShowErrors,
     SlowCalls,
 )
 from trio_mcp.middleware.size import size_of
@@ -495,3 +497,125 @@ async def test_callers_without_token_and_session_count_for_their_address():
         assert "Too many requests" in text_of(await ours.call("echo", text="a"))
         assert text_of(await theirs.call("echo", text="a")) == "a"
         assert (await session.post(session.initialize_request())).status == 200
+
+
+# -- exceptions -------------------------------------------------------------------------------
+
+
+class Sold(LookupError):
+    pass
+
+
+async def grouped(*errors: Exception) -> None:
+    async with trio.open_nursery() as nursery:
+        for error in errors:
+
+            async def fail(error: Exception = error) -> None:
+                raise error
+
+            nursery.start_soon(fail)
+
+
+async def raising(registry: Registry, function: Any) -> str:
+    registry.add_tool(function, name="use")
+    async with serving(registry) as (client, _):
+        return failure_of(await client.call("use"))
+
+
+MASKED = "Tool use failed: internal error (see the server's log)"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("too small"), "too small"),
+        (Sold("the last one"), "the last one"),
+        (ValueError(), "ValueError"),
+        (KeyError("secret"), "'secret'"),
+        (TypeError("secret"), MASKED),
+        (ToolError("as ever"), "as ever"),
+    ],
+)
+@pytest.mark.parametrize("is_plain", [False, True])
+async def test_exceptions_that_were_named_are_shown(
+    error: Exception, said: str, is_plain: bool
+) -> None:
+    def fail() -> None:
+        raise error
+
+    async def fail_later() -> None:
+        raise error
+
+    registry = Registry("test", middleware=[ShowErrors(ValueError, LookupError)])
+    assert await raising(registry, fail if is_plain else fail_later) == said
+
+
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        ([ValueError("one")], "one"),
+        ([ValueError("one"), TypeError("secret")], MASKED),
+        ([ValueError("one"), ToolError("two")], "two"),
+    ],
+)
+async def test_of_a_group_nothing_is_shown_that_was_not_named(
+    errors: list[Exception], said: str
+) -> None:
+    async def fail() -> None:
+        await grouped(*errors)
+
+    assert await raising(Registry("test", middleware=[ShowErrors(ValueError)]), fail) == said
+
+
+async def test_all_that_a_group_has_is_shown_if_all_was_named() -> None:
+    async def fail() -> None:
+        raise ExceptionGroup("", [ValueError("one"), ExceptionGroup("", [ValueError("two")])])
+
+    assert await raising(Registry("test", middleware=[ShowErrors(ValueError)]), fail) == "one\ntwo"
+
+
+@pytest.mark.parametrize("error", [McpError(-32000, "no"), ResourceNotFound("x://y")])
+async def test_what_is_an_answer_already_stays_one(error: Exception) -> None:
+    registry = Registry("test", middleware=[ShowErrors(Exception)])
+
+    @registry.tool
+    async def fail() -> None:
+        raise error
+
+    async with serving(registry) as (client, _):
+        assert error_of(await client.call("fail"))[0] in (-32000, -32002)
+
+
+async def test_a_question_is_asked_though_all_exceptions_are_shown() -> None:
+    registry = Registry("test", middleware=[ShowErrors(Exception)])
+
+    @registry.tool
+    async def ask(context: Context) -> str:
+        return str((await context.elicit("Colour?", str)).value)
+
+    async def answer(params: Any) -> dict[str, Any]:
+        return {"action": "accept", "content": {"value": "blue"}}
+
+    async with connect(registry, handlers=Handlers(elicitation=answer)) as client:
+        assert (await client.call_tool("ask")).text == "blue"
+
+
+async def test_the_log_has_what_was_shown(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> None:
+        raise ValueError("too small")
+
+    caplog.set_level(logging.DEBUG, "trio_mcp.errors")
+    await raising(Registry("test", middleware=[ShowErrors(ValueError)]), fail)
+    [record] = [each for each in caplog.records if each.name == "trio_mcp.errors"]
+    assert record.exc_info is not None
+    assert record.exc_info[0] is ValueError
+
+
+@pytest.mark.parametrize("kinds", [(), (5,), ("ValueError",), (KeyboardInterrupt,), (int,)])
+def test_what_is_no_exception_is_not_shown(kinds: Any) -> None:
+    with pytest.raises(TypeError, match="ShowErrors"):
+        ShowErrors(*kinds)
+
+
+def test_what_is_shown_is_seen() -> None:
+    assert repr(ShowErrors(ValueError, Sold)) == "ShowErrors(ValueError, Sold)"

@@ -41,7 +41,7 @@ from trio_mcp.wire.revisions import Revision
 
 CANCELLED: Final = McpError(INTERNAL_ERROR, "Request cancelled")
 
-_TOLD: Final = (ToolError, McpError, ResourceNotFound, InputRequired)
+TOLD: Final = (ToolError, McpError, ResourceNotFound, InputRequired)
 """Exceptions that are meant for the caller."""
 
 
@@ -59,7 +59,7 @@ def answering(inner: Handler) -> Handler:
                 error = unwrapped(raised)
                 if not scope.cancel_called:
                     return exchange.ended(*failure(call, error, raised))
-                if not isinstance(error, _TOLD):
+                if not isinstance(error, TOLD):
                     exchange.log_error(f"{_failed(call, raised)} while it was cancelled", error)
                 return exchange.cut_short()
             if scope.cancel_called and not exchange.finished_in_time:
@@ -90,8 +90,7 @@ def failure(call: Call, error: BaseException, raised: BaseException) -> tuple[st
         return "error", entry.refused(error, exchange.revision, exchange.id)
     if isinstance(error, ToolError):
         return "error", entry.failed(sendable_text(_words(error) or f"{entry.label} failed"))
-    if type(error) is RuntimeError and error.args in _WRONG_LOOP:
-        error.add_note(_WRONG_LOOP[error.args])
+    _add_hint(error)
     if type(error) is RuntimeError and str(error).startswith("Cancel scope stack corrupted"):
         exchange.left_open = True
         exchange.log_error("%s left a cancel scope or a nursery open", error)
@@ -134,17 +133,26 @@ _OUR_DATA: Final = frozenset(
     {INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR, RESOURCE_NOT_FOUND}
 )
 
-_WRONG_LOOP: Final[dict[tuple[Any, ...], str]] = {
-    ("must be called from async context",): (
+_ON_TRIO: Final = (
+    "This function runs on Trio, where asyncio's functions do not work. Use Trio's, or have it run "
+    "on asyncio: with a trio_mcp.aio.Registry, or by @trio_mcp.aio.on_asyncio."
+)
+_WRONG_LOOP: Final = {
+    (RuntimeError, "must be called from async context"): (
         "This function runs on asyncio, where Trio's functions do not work. Use asyncio's, or "
         "register it with a trio_mcp.Registry, whose functions run on Trio."
     ),
-    ("no running event loop",): (
-        "This function runs on Trio, where asyncio's functions do not work. Use Trio's, or have it "
-        "run on asyncio: with a trio_mcp.aio.Registry, or by @trio_mcp.aio.on_asyncio."
-    ),
+    (RuntimeError, "no running event loop"): _ON_TRIO,
+    (TypeError, "trio.run received unrecognized yield message"): _ON_TRIO,
 }
 """What Trio and asyncio say where the other one runs, and what to do about it."""
+
+
+def _add_hint(error: BaseException) -> None:
+    """Have the log say what to do about an exception that comes of the wrong event loop."""
+    for (kind, beginning), hint in _WRONG_LOOP.items():
+        if type(error) is kind and str(error).startswith(beginning):
+            error.add_note(hint)
 
 
 def _words(error: ToolError) -> str:
@@ -171,15 +179,15 @@ def unwrapped(error: BaseException) -> BaseException:
     passing, _ = error.split(passes)
     if passing is not None:
         raise passing
-    leaves = _leaves(error)
+    leaves = leaves_of(error)
     for leaf in leaves:
-        if isinstance(leaf, _TOLD):
+        if isinstance(leaf, TOLD):
             return leaf
     return leaves[0] if len(leaves) == 1 else error
 
 
-def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    leaves: list[BaseException] = []
-    for error in group.exceptions:
-        leaves += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
-    return leaves
+def leaves_of(error: BaseException) -> list[BaseException]:
+    """Return the exceptions in a group and in its groups; of any other, itself."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for part in error.exceptions for leaf in leaves_of(part)]

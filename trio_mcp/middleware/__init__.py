@@ -1,4 +1,4 @@
-"""Middleware that people ask for: limits, a cache, repetition, a record of who did what.
+"""Middleware that people ask for: limits, a cache, repetition, records, errors that are shown.
 
 All are async callable objects, and stand in `Registry(middleware=[…])`. Those that say so can go
 around requests or around calls, and may also stand in `connect(middleware=[…])`.
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from trio_mcp.middleware.caching import Cache as Cache
     from trio_mcp.middleware.rate import RateLimit as RateLimit
     from trio_mcp.middleware.retry import Retry as Retry
+    from trio_mcp.middleware.showing import ShowErrors as ShowErrors
     from trio_mcp.middleware.size import ResultSize as ResultSize
     from trio_mcp.registry.middleware import CallNext as CallNext
     from trio_mcp.registry.middleware import McpCall as McpCall
@@ -26,6 +27,7 @@ MODULES: Final = by_name(
         "middleware.caching": "Cache",
         "middleware.rate": "RateLimit",
         "middleware.retry": "Retry",
+        "middleware.showing": "ShowErrors",
         "middleware.size": "ResultSize",
         "registry.middleware": "CallNext McpCall McpRequest RequestNext",
     }

@@ -18,6 +18,7 @@ _OPTIONS: Final = {
     name: f"{name}="
     for name in ("name", "title", "description", "icons", "tags", "meta", "annotations")
 }
+_ENABLED: Final = 'Registry(leave_out=["its name"]), or visible='
 _AUTH: Final = "HttpPolicy(auth=ResourceServer(…)), or a login by github(…), google(…) and others"
 
 EQUIVALENTS: Final[Mapping[str, Names]] = {
@@ -223,7 +224,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "auth": _AUTH,
         "token_verifier": "HttpPolicy(verify=…)",
         "auth_server_provider": _AUTH,
-        "mask_error_details": "nothing: details never reach a client",
+        "mask_error_details": "middleware=[ShowErrors(…)], which says what is not masked",
         "strict_input_validation": "Registry(lenient_arguments=False)",
         "log_level": "logging.basicConfig(level=…)",
         "debug": "logging.basicConfig(level=logging.DEBUG)",
@@ -265,7 +266,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
     },
     "raised": dict.fromkeys(
         ("Exception", "ValueError", "RuntimeError", "TypeError", "KeyError", "PermissionError"),
-        "ToolError, from trio_mcp, if the model is to read the text; others stay in the log",
+        "ToolError, or middleware=[ShowErrors(…)]; the text of any other stays in the log",
     ),
     "library": {
         "asyncio": _LOOP,
@@ -293,9 +294,9 @@ NOT_HERE: Final[Mapping[str, Names]] = {
         "list_prompts": "call the functions behind them",
         "get_prompt": "call the function behind it",
     },
-    "tool option": {"version": "a name of its own for each version"},
-    "resource option": {"version": "a URI of its own for each version"},
-    "prompt option": {"version": "a name of its own for each version"},
+    "tool option": {"version": "a name of its own for each version", "enabled": _ENABLED},
+    "resource option": {"version": "a URI of its own for each version", "enabled": _ENABLED},
+    "prompt option": {"version": "a name of its own for each version", "enabled": _ENABLED},
     "server option": {"tasks": "task=True of each tool, with the extension Tasks"},
 }
 """What there is no equivalent of, and what to do instead."""
