@@ -477,6 +477,30 @@ async def test_a_function_of_the_wrong_kind_in_a_handler_is_told_in_the_log(capl
 
 
 @pytest.mark.requirement("L1")
+@pytest.mark.parametrize("sleeps", [0, None])
+def test_what_asyncio_yields_under_trio_is_said_to_be_that(
+    caplog: pytest.LogCaptureFixture, sleeps: float | None
+) -> None:
+    registry = trio_mcp.Registry("ours")
+
+    @registry.tool
+    async def nap() -> None:
+        loop = asyncio.new_event_loop()
+        try:
+            await (loop.create_future() if sleeps is None else asyncio.sleep(sleeps))
+        finally:
+            loop.close()
+
+    async def main() -> None:
+        async with trio_mcp.connect(registry) as client:
+            assert "internal error" in ((await client.call_tool("nap")).error or "")
+
+    trio.run(main)
+    assert "unrecognized yield message" in caplog.text
+    assert caplog.text.count("with a trio_mcp.aio.Registry, or by @trio_mcp.aio.on_asyncio") == 1
+
+
+@pytest.mark.requirement("L1")
 @in_asyncio
 async def test_a_trio_client_in_asyncio_says_what_to_do():
     async with connect_all({"one": Workshop()}) as group:

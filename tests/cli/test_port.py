@@ -22,7 +22,7 @@ from pydantic import Field
 mcp = FastMCP("shop", mask_error_details=True)
 
 
-@mcp.tool(tags={"till"}, version="2")
+@mcp.tool(tags={"till"}, version="2", enabled=True)
 async def order(ctx: Context | None, copies: int = Field(1, ge=1)) -> list[types.TextContent]:
     await ctx.report_progress(1, 2)
     mcp.explode()
@@ -58,6 +58,7 @@ def test_everything_that_a_file_uses_is_said(cli: CommandLine, server: Path) -> 
         ("mask_error_details= of the server", "same or renamed"),
         ("tags= of a tool", "same or renamed"),
         ("version= of a tool", "otherwise"),
+        ("enabled= of a tool", "otherwise"),
         ("Field(…) as a default value", "same or renamed"),
         ("the context's report_progress", "same or renamed"),
         ("the server's tool", "same or renamed"),
@@ -74,7 +75,7 @@ def test_everything_that_a_file_uses_is_said(cli: CommandLine, server: Path) -> 
 def test_a_person_sees_where_it_is_and_how_much_there_is(cli: CommandLine, server: Path) -> None:
     done = cli("port", str(server.parent))
     assert "shop.py:15  the server's explode" in done.out
-    assert done.err.startswith("15 things used; 12 same or renamed; 2 otherwise; 1 unknown.")
+    assert done.err.startswith("16 things used; 12 same or renamed; 3 otherwise; 1 unknown.")
 
 
 def test_files_are_not_run(cli: CommandLine, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from typing import Any
 
 import pytest
 import trio
@@ -26,6 +27,7 @@ from trio_mcp.errors import (
     UnknownTool,
     WriteFailed,
 )
+from trio_mcp.middleware import McpRequest, RequestNext
 from trio_mcp.wire.revisions import BY_NAME
 
 
@@ -423,3 +425,29 @@ def test_of_many_tools_that_are_left_out_a_few_are_named(caplog) -> None:
     told = [each.getMessage() for each in caplog.records]
     assert told[:-1] == [f"Tool t{number} is left out: no header" for number in range(1, 11)]
     assert told[-1] == "14 more tools are left out"
+
+
+@pytest.mark.requirement("E4")
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_server_without_a_list_has_nothing_in_it(era) -> None:
+    registry = registry_of(echo)
+    async with connect(registry, era=era) as client:
+        assert await client.list_resources() == []
+        assert await client.list_resource_templates() == []
+        assert await client.list_prompts() == []
+        with pytest.raises(McpError, match="resources/list handler not registered"):
+            await client.list_all("resources/list", "resources")
+        registry.add_resource("x://y", lambda: "x", name="late")
+        assert [each.name for each in await client.list_resources()] == ["late"]
+
+
+@pytest.mark.requirement("E4")
+async def test_a_list_that_fails_is_not_empty() -> None:
+    async def refuse(request: McpRequest, call_next: RequestNext) -> Any:
+        if request.method == "prompts/list":
+            raise McpError(-32603, "not now")
+        return await call_next(request)
+
+    async with connect(registry_of(echo, middleware=[refuse])) as client:
+        with pytest.raises(McpError, match="not now"):
+            await client.list_prompts()

@@ -41,7 +41,7 @@ from trio_mcp.public import public
 from trio_mcp.registry.changes import Kind
 from trio_mcp.threads import offload
 from trio_mcp.wire.conversion import to_wire
-from trio_mcp.wire.errors import HEADER_MISMATCH, McpError, ResourceNotFound
+from trio_mcp.wire.errors import HEADER_MISMATCH, METHOD_NOT_FOUND, McpError, ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.messages import ListParams, ListResult
 from trio_mcp.wire.offers import (
@@ -293,7 +293,12 @@ class Client:
         raise ProtocolError(f"{method}: the list has no end")
 
     async def _payloads(self, method: str, key: str, kind: type[T], fresh: bool) -> list[T]:
-        listed = await self.list_all(method, key, fresh=fresh)
+        try:
+            listed = await self.list_all(method, key, fresh=fresh)
+        except McpError as error:
+            if error.code != METHOD_NOT_FOUND:
+                raise
+            return []  # who has no such list has nothing in it
         return await offload(lambda items: [payload(kind, method, item) for item in items], listed)
 
     async def _kept_or_asked(
@@ -474,7 +479,7 @@ class Client:
     # -- resources ------------------------------------------------------------------------
 
     async def list_resources(self, *, fresh: bool = False) -> list[ResourceDescription]:
-        """Ask for the server's resources.
+        """Ask for the server's resources; none if it has no such list.
 
         Args:
             fresh: Whether to ask the server even if it allows the list to be kept for longer.
@@ -487,7 +492,7 @@ class Client:
     async def list_resource_templates(
         self, *, fresh: bool = False
     ) -> list[ResourceTemplateDescription]:
-        """Ask for the server's resource templates.
+        """Ask for the server's resource templates; none if it has no such list.
 
         Args:
             fresh: Whether to ask the server even if it allows the list to be kept for longer.
@@ -534,7 +539,7 @@ class Client:
     # -- prompts --------------------------------------------------------------------------
 
     async def list_prompts(self, *, fresh: bool = False) -> list[PromptDescription]:
-        """Ask for the server's prompts.
+        """Ask for the server's prompts; none if it has no such list.
 
         Args:
             fresh: Whether to ask the server even if it allows the list to be kept for longer.
