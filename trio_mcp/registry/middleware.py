@@ -214,7 +214,7 @@ def middleware_of(middleware: Any) -> tuple[Any, ...]:
     if isinstance(middleware, str) or not isinstance(middleware, Iterable):
         raise TypeError("middleware must be a list, even of one function: put it in brackets")
     for one in middleware:
-        if not (callable(one) and is_async(one)):
+        if not (callable(one) and (isinstance(one, type) or is_async(one))):
             raise TypeError(
                 "middleware must be async functions that take a request or a call and call_next, "
                 f"not {one!r:.100}"
