@@ -39,12 +39,11 @@ class Listener(AsyncIterator[T], Generic[T]):
         with self._lock:
             self._events.append(event)
             self._bytes += _size(event)
-            while len(self._events) > self._kept or self._is_too_long():
+            while (count := len(self._events)) > self._kept or (
+                count > 1 and self._bytes > self._kept_bytes
+            ):
                 self._take()
         self.on_change()
-
-    def _is_too_long(self) -> bool:
-        return self._bytes > self._kept_bytes and len(self._events) > 1
 
     def _take(self) -> T:
         event = self._events.popleft()

@@ -160,8 +160,10 @@ class OAuth(AuthorizationFlow):
             if _OFFLINE in asked:
                 parameters["prompt"] = "consent"  # else OpenID servers give no refresh token
             with access.person.asked(), trio.move_on_after(self.timeout) as scope:
-                assert server.authorization_endpoint is not None
-                await self.open_browser(_with_query(server.authorization_endpoint, parameters))
+                url = server.authorization_endpoint
+                assert url is not None
+                joint = "&" if "?" in url else "?"
+                await self.open_browser(f"{url}{joint}{urlencode(parameters)}")
                 answer = await back.answer()
             if scope.cancelled_caught:
                 raise AuthorizationError(f"no login within {self.timeout:g} s")
@@ -240,10 +242,6 @@ def _check_abilities(server: ServerMetadata, assume_pkce: bool) -> None:
     for name in ("authorization_endpoint", "token_endpoint"):
         if getattr(server, name) is None:
             raise AuthorizationError(f"{where} names no {name}")
-
-
-def _with_query(url: str, parameters: Mapping[str, str]) -> str:
-    return f"{url}{'&' if '?' in url else '?'}{urlencode(parameters)}"
 
 
 def _code_of(answer: Mapping[str, str], server: ServerMetadata) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import trio
+from attrs import define
 
 from trio_mcp.background import background_nursery, background_task
 from trio_mcp.cli.failures import OK
@@ -94,20 +95,16 @@ def _told_of_exit(status: int | None) -> str:
     return why
 
 
+@define(eq=False, slots=False)
 class Relay:
     """Passes lines between a client and the current server."""
 
-    def __init__(
-        self,
-        client: trio.abc.Stream,
-        run: Run,
-        changes: trio.abc.ReceiveChannel[object],
-        timeout: float,
-    ) -> None:
-        self._client = client
-        self._timeout = timeout
-        self._run = run
-        self._changes = changes
+    _client: trio.abc.Stream
+    _run: Run
+    _changes: trio.abc.ReceiveChannel[object]
+    _timeout: float
+
+    def __attrs_post_init__(self) -> None:
         self._client_state = ClientState()
         self._to_server, self._from_client = trio.open_memory_channel[bytes](_MAX_WAITING)
         self._writing = trio.Lock()

@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import httpx2
-from attrs import evolve
+from attrs import define, evolve, field
 
 from trio_mcp.compose.openapi.document import Document, bundled, members, read_document
 from trio_mcp.compose.openapi.names import folded
@@ -178,15 +178,9 @@ def openapi(
         read_file,
     )
     operations = _chosen(read, only, leave_out, max_operations)
+    known, sent = auth if caller is None else caller, headers or {}
     builder = _Builder(
-        read,
-        service,
-        base_url=base_url,
-        variables=variables or {},
-        auth=auth if caller is None else caller,
-        sent=headers or {},
-        output_schemas=output_schemas,
-        longest_text=max_description,
+        read, service, base_url, variables or {}, known, sent, output_schemas, max_description
     )
     middleware = [] if caller is None else [caller]
     registry = builder.registry(name, timeout, middleware, dereference_schemas)
@@ -221,32 +215,28 @@ def _chosen(
     return found
 
 
+@define(eq=False, repr=False, slots=False)
 class _Builder:
-    def __init__(
-        self,
-        document: Document,
-        service: Service,
-        *,
-        base_url: str | None,
-        variables: Mapping[str, str],
-        auth: Mapping[str, Credential] | httpx2.Auth | None,
-        sent: Mapping[str, str],
-        output_schemas: bool,
-        longest_text: int,
-    ) -> None:
-        if base_url is not None and httpx2.URL(base_url).scheme not in ("http", "https"):
-            raise ValueError(f"base_url must begin with https:// or http://, not {base_url!r:.60}")
-        self._document = document
-        self._service = service
-        self._base_url = None if base_url is None else base_url.rstrip("/")
-        self._variables = variables
+    _document: Document
+    _service: Service
+    _base_url: str | None
+    _variables: Mapping[str, str]
+    _auth: Mapping[str, Credential] | httpx2.Auth | None = field(repr=False)
+    _headers: Mapping[str, str] = field(repr=False)
+    _output_schemas: bool
+    _longest_text: int
+
+    def __attrs_post_init__(self) -> None:
+        document, base, longest = self._document, self._base_url, self._longest_text // 2
+        if base is not None and httpx2.URL(base).scheme not in ("http", "https"):
+            raise ValueError(f"base_url must begin with https:// or http://, not {base!r:.60}")
+        self._base_url = None if base is None else base.rstrip("/")
         self._server_urls: dict[int, str | None] = {}  # many operations may share their servers
-        self._longest_text = longest_text
-        self._sent = Schemas(document, True, longest_text // 2)
-        self._returned = Schemas(document, False, longest_text // 2) if output_schemas else None
-        base = self._base_url or document.server_url(document.servers, variables)
-        self._security = Security(document, auth, base or "")
-        ours = [*self._security.keys(), *((header, "header") for header in sent)]
+        self._sent = Schemas(document, True, longest)
+        self._returned = Schemas(document, False, longest) if self._output_schemas else None
+        base = self._base_url or document.server_url(document.servers, self._variables)
+        self._security = Security(document, self._auth, base or "")
+        ours = [*self._security.keys(), *((header, "header") for header in self._headers)]
         self._hidden = frozenset((folded(name), where) for name, where in ours)
 
     def registry(

@@ -258,11 +258,8 @@ class _Collector:
         names = self._names(parameters)
         for (name, where), parameter in parameters.items():
             is_ours = where == "header" and name.lower() in _OURS
-            if (
-                (where != "path" or name in in_path)
-                and not is_ours
-                and not self._hides(name, where)
-            ):
+            is_hidden = (folded(name), _place(where)) in self._hidden
+            if (where != "path" or name in in_path) and not is_ours and not is_hidden:
                 self._add_parameter(name, where, parameter, names[_place(where)])
         body = self._body()
         schema: Schema = {"type": "object", "properties": self._properties}
@@ -280,9 +277,6 @@ class _Collector:
                 if isinstance(name, str) and where in (*_STYLES, "querystring"):
                     found[name, where] = parameter
         return found
-
-    def _hides(self, name: str, where: str) -> bool:
-        return (folded(name), _place(where)) in self._hidden
 
     def _names(self, parameters: Iterable[tuple[str, str]]) -> Mapping[str, Names]:
         """Return the names at each place: those of parameters, and of what is not for arguments."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final
 from urllib.parse import quote
 
@@ -145,16 +146,9 @@ def _deep(
         yield from _deep(location, f"{name}[{key}]", each, write, depth + 1)
 
 
-def _quoted(text: str) -> str:
-    return quote(text, safe="")
-
-
-def _kept(text: str) -> str:
-    return quote(text, safe=_RESERVED)
-
-
-def _as_cookie(text: str) -> str:
-    return quote(text, safe=_IN_COOKIES + "%")
+_quoted: Final[Callable[[str], str]] = partial(quote, safe="")
+_kept: Final[Callable[[str], str]] = partial(quote, safe=_RESERVED)
+_as_cookie: Final[Callable[[str], str]] = partial(quote, safe=_IN_COOKIES + "%")
 
 
 def joined(pairs: Iterator[Pair] | list[Pair]) -> str:

@@ -100,13 +100,12 @@ class MemoryEventStore:
         number = self._numbers[stream] = self._numbers.get(stream, 0) + 1
         self._events[stream, number] = line
         self._bytes += len(line)
-        while len(self._events) > self._limit or self._is_too_long():
+        while (count := len(self._events)) > self._limit or (
+            count > 1 and self._bytes > self._max_bytes
+        ):
             self.forget(next(iter(self._events)))
         self._memory.add(self._owner, self, (stream, number), len(line))
         return number
-
-    def _is_too_long(self) -> bool:
-        return self._bytes > self._max_bytes and len(self._events) > 1
 
     def since(self, stream: str, number: int) -> list[tuple[int, bytes]]:
         last = self._numbers.get(stream, 0)

@@ -256,7 +256,8 @@ class ElsewhereStream:
             with trio.move_on_at(min(trio.current_time() + _LOOK, http.deadline)) as quiet:
                 await news.wait()
                 quiet_since = trio.current_time()
-            if quiet.cancelled_caught and not await self.instance.lives(self._owner):
+            owner = self.name.partition(".")[0]
+            if quiet.cancelled_caught and not await self.instance.lives(owner):
                 await self._give_up(http, after)
                 return
             if trio.current_time() - quiet_since > keep_alive:
@@ -266,10 +267,6 @@ class ElsewhereStream:
     @property
     def _log(self) -> str:
         return self.recorder.log(self.name)
-
-    @property
-    def _owner(self) -> str:
-        return self.name.partition(".")[0]
 
     async def _look(self, after: int) -> tuple[LogPage, Entry | None]:
         page = await self.instance.store.read(self._log, after, limit=1)

@@ -118,7 +118,7 @@ class SharedSession(SessionSharing):
             partition,
             instance.keep,
             options,
-            touched=self._note_seen,
+            touched=partial(setattr, self, "_seen"),
             lost=self._look_again,
         )
 
@@ -203,9 +203,6 @@ class SharedSession(SessionSharing):
         """Have the session last; if the store has lost it, it is written once more."""
         self._used = trio.current_time()
         self._recorder.touch(self._about_key, self._owner.sign(self._id))
-
-    def _note_seen(self, when: float) -> None:
-        self._seen = when
 
     # -- from other replicas ------------------------------------------------------------------
 
