@@ -49,11 +49,13 @@ class Proxy:
             yield client
             nursery.cancel_scope.cancel()
 
-    async def begun(self, client: RoughClient, **params: Any) -> tuple[int, Message]:
+    async def begun(self, client: RoughClient, token: Any = None) -> tuple[int, Message]:
         """Begin a call, and return its id and what has reached the server."""
         self._number += 1
         arguments = {"number": self._number}
-        id = await client.begin("tools/call", {"name": "work", "arguments": arguments, **params})
+        meta = {} if token is None else {"progressToken": token}
+        params = {"name": "work", "arguments": arguments}
+        id = await client.begin("tools/call", params, meta)
         return id, await self.server.until(
             lambda heard: heard.get("params", {}).get("arguments") == arguments
         )
@@ -61,6 +63,12 @@ class Proxy:
     async def answer(self, call: Message, **answer: Any) -> None:
         """Have the server answer a call."""
         await self.server.wires[-1].send(id=call["id"], **(answer or {"result": {**FULL, **DONE}}))
+
+    async def progress(self, call: Message, **told: Any) -> None:
+        """Have the server report progress of a call."""
+        token = call["params"]["_meta"]["progressToken"]
+        params = {"progressToken": token, **told}
+        await self.server.wires[-1].send(method="notifications/progress", params=params)
 
     async def withdrawn(self, call: Message) -> None:
         """Wait until the server has been told that a call is cancelled."""
@@ -116,6 +124,59 @@ async def test_its_result_is_handed_on_with_what_this_server_adds(proxy: Open) -
         server = got.pop("_meta")["io.modelcontextprotocol/serverInfo"]
         assert server["name"] == "behind"
         assert got == {**FULL, **DONE, "x-unknown": [1, None]}
+
+
+async def test_its_progress_is_handed_on_before_its_result(
+    proxy: Open, autojump_clock: trio.abc.Clock
+) -> None:
+    async with proxy(timeout=3) as front, front.client() as client:
+        id, call = await front.begun(client, token="mine")
+        assert call["params"]["_meta"]["progressToken"] != "mine"
+        await trio.sleep(2)
+        await front.progress(call, progress=1, message="one")
+        await front.progress(call, progress=2)
+        await front.answer(call)
+        await client.until(answer_to(id))
+        told = [got.get("params") or got["result"]["content"] for got in client.got]
+        one = {"progressToken": "mine", "progress": 1, "message": "one"}
+        assert told == [one, {"progressToken": "mine", "progress": 2}, DONE["content"]]
+        await front.progress(call, progress=3)  # nobody is meant
+        id, call = await front.begun(client, token="other")
+        await front.answer(call)
+        await client.until(answer_to(id))
+        assert len(client.got) == 4
+
+
+async def test_progress_does_not_put_its_deadline_off(
+    proxy: Open, autojump_clock: trio.abc.Clock
+) -> None:
+    async with proxy(timeout=3) as front, front.client() as client:
+        began = trio.current_time()
+        id, call = await front.begun(client, token=1)
+        await trio.sleep(2)
+        await front.progress(call, progress=1)
+        result = (await client.until(answer_to(id)))["result"]
+        assert trio.current_time() - began == pytest.approx(3)
+        assert result["content"][0]["text"] == "Tool work timed out after 3 s"
+        await front.withdrawn(call)
+
+
+@pytest.mark.parametrize("said", [True, False])
+async def test_its_caller_cancels_it_while_progress_is_heard(proxy: Open, said: bool) -> None:
+    async with proxy() as front, front.client() as client:
+        id, call = await front.begun(client, token=1)
+        if said:
+            await front.progress(call, progress=1)
+            await client.until(lambda got: "params" in got)
+        why = {"requestId": id, "reason": "enough"}
+        await client.wire.send(method="notifications/cancelled", params=why)
+        await front.withdrawn(call)
+        await front.progress(call, progress=2)
+        await front.answer(call)
+        other, call = await front.begun(client)
+        await front.answer(call)
+        await client.until(answer_to(other))
+        assert not any(map(answer_to(id), client.got))
 
 
 async def test_an_error_is_handed_on(proxy: Open) -> None:

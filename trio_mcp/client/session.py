@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -179,14 +178,9 @@ class ClientSession:
         """Send a request of the handshake, or another client's: as it is (`transmit`)."""
         return self.transmit(method, params)
 
-    @contextmanager
-    def hearing(self, on_progress: ProgressCallback) -> Iterator[Json]:
-        """Yield a token; progress with it goes to the callback during the block."""
-        token = self.notifications.expect_progress(TimeLimit(), on_progress)
-        try:
-            yield token
-        finally:
-            self.notifications.forget_progress(token)
+    def hear_progress(self, on_progress: ProgressCallback) -> Json:
+        """Return a token; progress with it goes to the callback, until it is forgotten."""
+        return self.notifications.expect_progress(TimeLimit(), on_progress)
 
     def begin(
         self,
@@ -194,16 +188,17 @@ class ClientSession:
         params: Params,
         timeout: float,
         on_end: Callable[[RelayedRequest], object],
+        owner: object = None,
     ) -> RelayedRequest | None:
         """Forward a request that no task waits for, as `OutgoingRequests.begin` does.
 
         Returns:
-            The request, for `receive` once it has ended; `None` where it needs a task.
+            The request, whose `outcome` is for `receive`; `None` where it needs a task.
         """
         begin = self.transport.begin
         if begin is None:
             return None
-        return begin(method, params, TimeLimit(self.now() + timeout), on_end, self)
+        return begin(method, params, TimeLimit(self.now() + timeout), on_end, owner or self)
 
     def close(self, failure: Callable[[], ClientError] | None) -> None:
         """End the session: by itself (then `failure` tells how) or by leaving the block."""

@@ -79,7 +79,7 @@ class Upstream:
     """The connections of single callers."""
     suspended: SuspendedCalls
     """Calls that wait for their callers."""
-    _nursery: trio.Nursery
+    nursery: trio.Nursery
     _log_level: LoggingLevel
     _tasks: PassedTasks | None
     listed: trio.Event = field(factory=trio.Event, init=False)
@@ -118,28 +118,29 @@ class Upstream:
 
     # -- unchanged ------------------------------------------------------------------------
 
-    @property
-    def modern(self) -> ClientSession | None:
-        """The session with the server, if it is a modern one."""
+    def unchanged(
+        self,
+        params: Mapping[str, Json],
+        name: str,
+        arguments: Json,
+        make_context: Callable[[], Context],
+    ) -> tuple[ClientSession | _HeardCall, Params] | None:
+        """Return how a call is passed on unchanged: by what, and with which parameters.
+
+        That is where nothing but progress can be said on the way: between a modern caller and a
+        modern server, if the caller wants no log messages. Questions are results there.
+
+        Returns:
+            `None` for other calls.
+        """
         client = self.main.current
         if client is not self._seen:  # looked up once for each connection
             self._seen = client
             is_modern = client is not None and client.era == "modern"
             self._modern = session_of(client) if client is not None and is_modern else None
             self._revision = None if client is None else client.revision
-        return self._modern
-
-    def unchanged(self, params: Mapping[str, Json], name: str, arguments: Json) -> Params | None:
-        """Return the parameters for a modern server of a call that is passed on unchanged.
-
-        That is where nothing but progress can be said on the way: the caller is a modern one, too,
-        and wants no log messages. Questions are results there.
-
-        Returns:
-            `None` for other calls.
-        """
-        meta = params.get("_meta")
-        if not isinstance(meta, dict):
+        session, meta = self._modern, params.get("_meta")
+        if session is None or not isinstance(meta, dict):
             return None
         if META_CLIENT_CAPABILITIES not in meta or META_LOG_LEVEL in meta:
             return None
@@ -152,7 +153,10 @@ class Upstream:
         if hops >= _MOST_HOPS:
             return None
         sent = {**meta, META_VERSION: self._revision, META_HOPS: hops + 1}
-        return {**params, "name": name, "arguments": arguments, "_meta": sent}
+        params = {**params, "name": name, "arguments": arguments, "_meta": sent}
+        if "progressToken" in meta:
+            return _HeardCall(self.nursery, session, sent, make_context), params
+        return session, params
 
     async def passed_on(self, outcome: Awaitable[Params]) -> Params:
         """Return the result of a call that was passed on unchanged.
@@ -170,24 +174,6 @@ class Upstream:
             self.main.note_failure(error)
             raise self._told(error) from None
 
-    async def passed_on_with_progress(
-        self, session: ClientSession, params: Params, make_context: Callable[[], Context]
-    ) -> Params:
-        """Do the same, and relay progress; the context is made for the first, as most have none."""
-        relay: Relay | None = None
-
-        def tell(progress: float, total: float | None, message: str | None) -> None:
-            nonlocal relay
-            relay = relay or Relay(make_context(), self._nursery)
-            relay.progress(progress, total, message)
-
-        with session.hearing(tell) as token:
-            params["_meta"]["progressToken"] = token
-            result = await self.passed_on(session.forward(CALL_TOOL.name, params))
-        if relay is not None:
-            await relay.drained()
-        return result
-
     def _told(self, error: ClientError) -> ToolError:
         """Make the error for a caller, without internals such as the server's stderr."""
         name = self.main.name
@@ -201,7 +187,7 @@ class Upstream:
     async def _by_main(
         self, client: Client, method: str, params: Params, context: Context
     ) -> Params:
-        relay = Relay(context, self._nursery)
+        relay = Relay(context, self.nursery)
         return await self._exchange(client, self._calls, method, params, relay, context.ask)
 
     async def _asking(
@@ -227,7 +213,7 @@ class Upstream:
     ) -> Params:
         """Pass a request on to a legacy server, which may ask this caller."""
         if context.revision not in MODERN:
-            relay = Relay(context, self._nursery)
+            relay = Relay(context, self.nursery)
             return await self._in_session(declared, method, params, relay, context.ask)
         subject = about(method, params, context)
         if "requestState" in params:
@@ -265,7 +251,7 @@ class Upstream:
         for connection in self.callers.open:
             if connection.key[:2] == (connection_id, principal) and not connection.tells_of_roots:
                 connection.tells_of_roots = True
-                self._nursery.start_soon(self._tell_of_roots, connection)
+                self.nursery.start_soon(self._tell_of_roots, connection)
 
     async def _tell_of_roots(self, connection: CallerConnection) -> None:
         try:
@@ -395,12 +381,10 @@ class PassedCalls:
         state: Upstream,
         make_context: Callable[[], Context],
     ) -> Awaitable[Params] | None:
-        session = state.modern
-        sent = None if session is None else state.unchanged(params, self.name, arguments)
-        if session is None or sent is None:
+        way = state.unchanged(params, self.name, arguments, make_context)
+        if way is None:
             return None
-        if "progressToken" in sent["_meta"]:
-            return state.passed_on_with_progress(session, sent, make_context)
+        session, sent = way
         return state.passed_on(session.forward(CALL_TOOL.name, sent))
 
     def begin(
@@ -408,17 +392,79 @@ class PassedCalls:
         params: Mapping[str, Json],
         arguments: Json,
         state: Upstream,
+        make_context: Callable[[], Context],
         timeout: float,
-        on_end: Callable[[Any], object],
+        on_news: Callable[[Any], object],
     ) -> Any:
-        session = state.modern
-        sent = None if session is None else state.unchanged(params, self.name, arguments)
-        if session is None or sent is None or "progressToken" in sent["_meta"]:
+        way = state.unchanged(params, self.name, arguments, make_context)
+        if way is None:
             return None
-        return session.begin(CALL_TOOL.name, sent, timeout, on_end)
+        session, sent = way
+        return session.begin(CALL_TOOL.name, sent, timeout, on_news)
 
     def receive(self, sent: Any, state: Upstream) -> Awaitable[Params]:
         return state.passed_on(sent.owner.receive(CALL_TOOL.name, sent.outcome()))
+
+
+@define(eq=False, repr=False)
+class _HeardCall:
+    """A call that is passed on unchanged, and the progress that its caller wants to hear of."""
+
+    _nursery: trio.Nursery
+    _session: ClientSession
+    _meta: Params
+    _make_context: Callable[[], Context]
+    """Makes the caller's context, at the first progress: most calls have none."""
+    _on_news: Callable[[Any], object] = lambda request: None
+    _request: Any = field(default=None, init=False)
+    _relay: Relay | None = field(default=None, init=False)
+    _progress_id: Json = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._progress_id = self._meta["progressToken"] = self._session.hear_progress(self._tell)
+
+    # -- as the session does it -----------------------------------------------------------
+
+    def forward(self, method: str, params: Params) -> Awaitable[Params]:
+        return self._heard(self._session.forward(method, params))
+
+    def begin(
+        self, method: str, params: Params, timeout: float, on_news: Callable[[Any], object]
+    ) -> Any:
+        self._on_news = on_news
+        self._request = self._session.begin(method, params, timeout, self._ended, self)
+        if self._request is None:
+            self._forget()
+        return self._request
+
+    def receive(self, method: str, outcome: Awaitable[Json]) -> Awaitable[Params]:
+        return self._heard(self._session.receive(method, outcome))
+
+    # -- what is heard --------------------------------------------------------------------
+
+    async def _heard(self, result: Awaitable[Params]) -> Params:
+        """Return its result, once its progress has been passed on."""
+        try:
+            members = await result
+        finally:
+            self._forget()
+        if self._relay is not None:
+            await self._relay.drained()
+        return members
+
+    def _tell(self, progress: float, total: float | None, message: str | None) -> None:
+        if self._relay is None:
+            self._relay = Relay(self._make_context(), self._nursery)
+            self._on_news(self._request)
+        self._relay.progress(progress, total, message)
+
+    def _ended(self, request: Any) -> None:
+        self._forget()
+        self._on_news(request)
+
+    def _forget(self) -> None:
+        self._request = None  # which knows this: a cycle
+        self._session.notifications.forget_progress(self._progress_id)
 
 
 def _extensions_in(meta: Params) -> Collection[str]:

@@ -35,8 +35,9 @@ _SHORT: Final = 64 * 1024
 """Bytes of a response that takes no time worth a thread, whatever is in it."""
 
 Begin = Callable[[Call, float, Callable[[Any], object]], Any]
-"""Sends a call on at once: gets the call, the seconds that it may take, and what to call once it
-was answered. Returns what was sent (a `RelayedRequest`); `None` where that needs a task."""
+"""Sends a call on at once: gets the call, the seconds that it may take, and what to call when it
+was answered, or needs a task. Returns what was sent (a `RelayedRequest`); `None` where the call
+needs a task from the beginning."""
 
 
 def forwarding(inner: Handler) -> Handler:

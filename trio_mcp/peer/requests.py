@@ -140,7 +140,8 @@ class OutgoingRequests(OpenRequests):
             method: The method.
             params: Its parameters.
             limit: Until when to wait.
-            on_end: Called once with the request: when it was answered, or will not be.
+            on_end: Called once with the request: when it was answered, or will not be. Not called
+                where a task waits for its `outcome` then.
             owner: Whose request it is.
 
         Returns:
@@ -194,21 +195,48 @@ class _SentRequest(OutgoingRequest):
         self._requests.give_up(self)
         self._requests.tell(self, self._lines)
 
+    def abandon(self, raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+        """Withdraw it, as the task that waits for it is cancelled (an abort function)."""
+        reason = None
+        try:
+            raise_cancel()
+        except trio.Cancelled as cancelled:
+            reason = reason_of(cancelled)
+        self.withdraw(reason)
+        return trio.lowlevel.Abort.SUCCEEDED
+
 
 @define(eq=False)
 class RelayedRequest(_SentRequest):
-    """A request that no task waits for. Made by `OutgoingRequests.begin`."""
+    """A request that no task waits for, at first. Made by `OutgoingRequests.begin`."""
 
     on_end: Callable[[RelayedRequest], object]
     owner: Any
+    _task: trio.lowlevel.Task | None = field(default=None, init=False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is nothing yet that it came to."""
+        return self.response is None and self.failure is None
 
     def wake(self) -> None:
         if isinstance(self.failure, DeadlinePassed):
             self._requests.tell(self, self._lines)
-        self.on_end(self)
+        if self._task is None:
+            self.on_end(self)
+        else:
+            trio.lowlevel.reschedule(self._task)
+
+    def withdraw(self, reason: PeerReason | None) -> None:
+        super().withdraw(reason)
+        if self._task is None:
+            self.on_end(self)
 
     async def outcome(self) -> Json:
-        """Return or raise what it came to, as `OutgoingRequests.send` does."""
+        """Return or raise what it came to, as `OutgoingRequests.send` does; wait if it is open."""
+        if self.is_open:
+            self._task = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self.abandon)
         return self.result
 
 
@@ -224,13 +252,3 @@ class _TaskRequest(_SentRequest):
 
     def wake(self) -> None:
         trio.lowlevel.reschedule(self._task)
-
-    def abandon(self, raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
-        """Want no response any more, as the task is cancelled (an abort function)."""
-        reason = None
-        try:
-            raise_cancel()
-        except trio.Cancelled as cancelled:
-            reason = reason_of(cancelled)
-        self.withdraw(reason)
-        return trio.lowlevel.Abort.SUCCEEDED

@@ -77,13 +77,14 @@ class PassOn(Protocol):
         params: Mapping[str, Json],
         arguments: Json,
         state: Any,
+        make_context: Callable[[], Context],
         timeout: float,
-        on_end: Callable[[Any], object],
+        on_news: Callable[[Any], object],
     ) -> Any:
-        """Pass on a call without context, and do not wait (`Relaying.begin`)."""
+        """Pass a call on as `forward` does, and do not wait (`Relaying.begin`)."""
 
     def receive(self, sent: Any, state: Any) -> Awaitable[Mapping[str, Json]]:
-        """Return the members of the result of what was sent, once it has ended."""
+        """Return the members of the result of what `begin` has sent, to be awaited."""
 
 
 @public_in("trio_mcp.compose")
@@ -219,16 +220,19 @@ class ForwardedCall:
         """Answer a call of a tool, and make a context only if it is needed."""
         pass_on, exchange = self._pass_on, call.exchange
         assert pass_on is not None
-        if exchange.sent is not None:
-            return _raw(pass_on.receive(exchange.sent, call.state))
+        sent = exchange.sent
+        if sent is not None:
+            exchange.sent = None  # which knows the call: a cycle
+            return _raw(pass_on.receive(sent, call.state))
         arguments = call.arguments["arguments"]
         running = pass_on.forward(exchange.params, arguments, call.state, call.make_context)
         return self(call.make_context(), arguments=arguments) if running is None else _raw(running)
 
-    def _begin(self, call: Call, timeout: float, on_end: Callable[[Any], object]) -> Any:
+    def _begin(self, call: Call, timeout: float, on_news: Callable[[Any], object]) -> Any:
         assert self._pass_on is not None
         params, arguments = call.exchange.params, call.arguments["arguments"]
-        return self._pass_on.begin(params, arguments, call.state, timeout, on_end)
+        make_context = call.make_context
+        return self._pass_on.begin(params, arguments, call.state, make_context, timeout, on_news)
 
 
 async def _raw(running: Awaitable[Mapping[str, Json]]) -> RawResult:

@@ -1,15 +1,19 @@
 """A call that another server answers: no task waits for the answer.
 
 It is sent on in the task that has read it, and answered in the one that reads the other server's
-answer. Whatever takes more than to hand a result on (an error, a question, a large result, a caller
-that does not read) is left to a task, which goes through all layers and finds the answer there.
+answer. Whatever takes more than to hand a result on (an error, a question, progress, a large
+result, a caller that does not read) is left to a task, which goes through all layers and finds
+there what was sent, and mostly its answer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from math import inf
+
 from trio_mcp.layers.call import Call
 from trio_mcp.peer.cancellation import PeerReason
-from trio_mcp.peer.inbound import Carrier
+from trio_mcp.peer.inbound import Carrier, Scope
 from trio_mcp.peer.outbound import DeadlinePassed
 from trio_mcp.peer.requests import RelayedRequest
 from trio_mcp.server.handlercall import HandlerCall
@@ -21,6 +25,7 @@ class RelayedCall(HandlerCall):
 
     _carrier: Carrier | None = None
     """Where it is answered, while it is open without a task."""
+    _began = 0.0
 
     def relay(self, carrier: Carrier) -> bool:
         context, relay = self.context, self.entry.relay
@@ -28,26 +33,35 @@ class RelayedCall(HandlerCall):
         if relay is None or not (is_bound and context.server.chains.are_bare(context.method)):
             return False
         call = Call(self, self.entry, self.name, self.arguments)
-        self.sent = relay.begin(call, self.timeout, self._returned)
+        self.sent = relay.begin(call, self.timeout, self._take_news)
         if self.sent is None:
             return False
         self._carrier = carrier
-        self.started = carrier.now()
+        self.started = self._began = carrier.now()
         return True
 
-    def withdraw(self, reason: PeerReason | None) -> None:
-        if self._carrier is not None:
-            self.sent.withdraw(reason)
-            self._finish(self._carrier, self.unfinished())
+    def run(self, scope: Scope) -> Awaitable[Answer | None]:
+        if self.sent is not None:  # its time goes on, in the scope of its task
+            self.started = self._began
+            self.sent.limit.deadline = inf
+            self.move_deadline(self._began + self.timeout)
+        return super().run(scope)
 
-    def _returned(self, sent: RelayedRequest) -> None:
-        """Answer it with what was returned, or have a task do so."""
+    def withdraw(self, reason: PeerReason | None) -> None:
+        carrier, sent = self._carrier, self.sent
+        if carrier is not None:
+            self._finish(carrier, self.unfinished())
+            sent.withdraw(reason)
+
+    def _take_news(self, sent: RelayedRequest) -> None:
+        """Answer it with what was returned, or have a task do whatever there is to do."""
         carrier = self._carrier
-        assert carrier is not None
+        if carrier is None:  # it was withdrawn, or it has a task
+            return
         if isinstance(sent.failure, DeadlinePassed):
             self._finish(carrier, self.unfinished())
             return
-        result = None if carrier.is_full else self.entry.relay.result(sent.response)
+        result = None if carrier.is_full or sent.is_open else self.entry.relay.result(sent.response)
         if result is None:
             self._carrier = None
             carrier.run_in_task(self)
