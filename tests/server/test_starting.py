@@ -1,5 +1,7 @@
 """What happens while a server starts: it is bounded, and can be given up at any time."""
 
+import os
+import select
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -82,6 +84,25 @@ async def test_a_client_that_is_gone_ends_a_server_that_starts(autojump_clock: o
         nursery.start_soon(serve_stream, registry_of(echo, lifespan=slow), theirs)
         await ours.aclose()
     assert trio.current_time() == 0
+    assert slow.steps == ["opening", "closed"]
+
+
+@pytest.mark.skipif(not hasattr(select, "poll"), reason="the system does not tell")
+async def test_a_client_that_reads_no_more_ends_a_server_that_starts(
+    autojump_clock: object,
+) -> None:
+    """Its requests were read, and its end of our input is open."""
+    slow = Slow(1000)
+    (their_input, our_output), (our_input, their_output) = os.pipe(), os.pipe()
+    theirs = trio.StapledStream(
+        trio.lowlevel.FdStream(their_output), trio.lowlevel.FdStream(their_input)
+    )
+    async with trio.lowlevel.FdStream(our_output) as output, trio.open_nursery() as nursery:
+        nursery.start_soon(serve_stream, registry_of(echo, lifespan=slow), theirs)
+        await output.send_all(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        await wait_all_tasks_blocked()
+        os.close(our_input)
+    assert trio.current_time() <= 2
     assert slow.steps == ["opening", "closed"]
 
 

@@ -68,6 +68,7 @@ class Connection(ReplyChannel):
         on_stuck: Called with the labels of calls that ignore their cancellation, after everything
             else has been done. Trio cannot abandon a task: without it, `run` waits for them.
         has_hung_up: Tells whether the input has ended, even if something is left in it.
+        is_read_no_more: Tells whether the output is closed at its other end.
         is_held: Whether to dispatch nothing before `begin` is called.
     """
 
@@ -85,6 +86,7 @@ class Connection(ReplyChannel):
         on_drain: Callable[[], None] = lambda: None,
         on_stuck: Callable[[list[str]], None] = lambda labels: None,
         has_hung_up: Callable[[], bool] | None = None,
+        is_read_no_more: Callable[[], bool] | None = None,
         is_held: bool = False,
     ) -> None:
         self.id = secrets.token_hex(8)
@@ -103,6 +105,7 @@ class Connection(ReplyChannel):
         self._reading = trio.CancelScope()
         self._writing = trio.CancelScope(shield=True)
         self._has_hung_up = has_hung_up
+        self._is_read_no_more = is_read_no_more
         self._is_at_end = False  # nothing more will be read
         self._pause = trio.CancelScope()  # in which the dispatcher waits, if it has to
         self._begun = trio.Event()
@@ -265,7 +268,11 @@ class Connection(ReplyChannel):
             with self._pause:
                 await ready()
                 return
-            if self._lines.sent == sent and (self._is_at_end or self._hung_up()):
+            if (
+                self._is_read_no_more is not None and self._is_read_no_more()
+            ):  # which a write would say, but there is nothing to write
+                self._end(OUTPUT_CLOSED)
+            elif self._lines.sent == sent and (self._is_at_end or self._hung_up()):
                 self._end(EOF)
 
     @property

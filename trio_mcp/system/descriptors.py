@@ -6,6 +6,7 @@ import sys
 from typing import Final
 
 _HUNG_UP: Final = getattr(select, "POLLHUP", 0) | getattr(select, "POLLRDHUP", 0)
+_READ_NO_MORE: Final = getattr(select, "POLLHUP", 0) | getattr(select, "POLLERR", 0)
 _FIRST_PRIVATE: Final = 3  # below are stdin, stdout and stderr, even where they are closed
 
 if sys.platform == "win32":
@@ -69,8 +70,20 @@ def has_hung_up(fd: int) -> bool:
 
     Where the system cannot tell, it is not known to have.
     """
+    return _is_seen(fd, _HUNG_UP)
+
+
+def is_read_no_more(fd: int) -> bool:
+    """Tell whether the other end of a pipe or socket reads no more.
+
+    Where the system cannot tell, it is not known.
+    """
+    return _is_seen(fd, _READ_NO_MORE)
+
+
+def _is_seen(fd: int, wanted: int) -> bool:
     if not hasattr(select, "poll") or fd < 0:
         return False
     poll = select.poll()
-    poll.register(fd, _HUNG_UP)
-    return any(events & _HUNG_UP for _, events in poll.poll(0))
+    poll.register(fd, wanted)
+    return any(events & wanted for _, events in poll.poll(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import trio
 
@@ -15,11 +15,13 @@ _FAMILIES: Final = {
 }
 
 
-def innermost(stream: trio.abc.Stream) -> Any:
-    """Return what a stream reads from: a socket, say, below staples and TLS."""
+def innermost(
+    stream: trio.abc.Stream, side: Literal["receive_stream", "send_stream"] = "receive_stream"
+) -> Any:
+    """Return what a stream reads from, or writes to: a socket, say, below staples and TLS."""
     inner: Any = stream
     if isinstance(inner, trio.StapledStream):
-        inner = inner.receive_stream
+        inner = getattr(inner, side)
     if isinstance(inner, trio.SSLStream):
         inner = inner.transport_stream
     return inner.socket if isinstance(inner, trio.SocketStream) else inner

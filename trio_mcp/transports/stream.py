@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import trio
 
@@ -23,7 +23,7 @@ from trio_mcp.server.lifecycle import Lifecycle, ServerHandle, ServerState
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.server.subscriptions import send_changes
-from trio_mcp.system.descriptors import has_hung_up
+from trio_mcp.system.descriptors import has_hung_up, is_read_no_more
 from trio_mcp.transports.networks import innermost, network_of
 from trio_mcp.transports.serving import OnStuck, tasks_around, wait_for_stuck
 from trio_mcp.wire.limits import Limits
@@ -89,7 +89,8 @@ async def serve_connection(
                 limits,
                 on_drain=lambda: lifecycle.reach(ServerState.DRAINING),
                 on_stuck=here.leave,
-                has_hung_up=_hang_up_of(stream),
+                has_hung_up=_asking(innermost(stream), has_hung_up),
+                is_read_no_more=_asking(innermost(stream, "send_stream"), is_read_no_more),
                 is_held=True,
             )
             session.stop = connection.stop
@@ -109,10 +110,9 @@ async def serve_connection(
         lifecycle.reach(ServerState.STOPPED)
 
 
-def _hang_up_of(stream: trio.abc.Stream) -> Callable[[], bool] | None:
-    """Return what tells that the other end has hung up; `None` where that cannot be known."""
-    inner = innermost(stream)
-    return (lambda: has_hung_up(inner.fileno())) if hasattr(inner, "fileno") else None
+def _asking(inner: Any, question: Callable[[int], bool]) -> Callable[[], bool] | None:
+    """Return what asks the system about an end of a stream; `None` where it cannot know."""
+    return (lambda: question(inner.fileno())) if hasattr(inner, "fileno") else None
 
 
 async def run_connection(connection: Connection, registry: Registry, session: Session) -> None:
