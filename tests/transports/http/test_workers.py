@@ -260,6 +260,19 @@ async def test_workers_end_with_their_parent_even_if_their_loops_are_stuck(tmp_p
 
 
 @pytest.mark.long
+async def test_a_worker_whose_loop_is_stuck_ends_soon_after_it_was_asked_to(tmp_path: Path) -> None:
+    """What it would have for answers, its lifespan and its telemetry is not waited for."""
+    async with workers(tmp_path, 1, IMPATIENT="yes", LIFESPAN_TIMEOUT="3600") as ours:
+        pids = ours.pids()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cut_off, ours, "block")
+            await ours.server.said(b"blocking\n")
+            ours.server.signal(signal.SIGTERM)
+            await ours.server.said(b"The loop of a worker does not answer; it is killed\n")
+            await ended(pids)
+
+
+@pytest.mark.long
 async def test_requests_that_kill_a_worker_do_not_end_the_others_however_many(
     tmp_path: Path,
 ) -> None:

@@ -79,6 +79,7 @@ if __name__ == "__main__":
         sys.exit(int(more[0]))
     where = {"port": int(place)} if place.isdecimal() else {"unix_socket": place}
     brief = dict.fromkeys(("cancel_timeout", "flush_timeout", "lifespan_timeout"), 0.01)
+    brief["lifespan_timeout"] = float(os.environ.get("LIFESPAN_TIMEOUT", "0.01"))
     limits = Limits(shutdown_grace=0, **brief) if "IMPATIENT" in os.environ else Limits()
     how = {
         "limits": limits,

@@ -287,7 +287,8 @@ class _Service:
             self.task_status.started(self.handle)
 
         with shared_settings(private_store) as settings:
-            supervisor = Supervisor(workers, listeners, settings, timeout + _MORE_TIME)
+            grace, timeout = limits.shutdown_grace, timeout + _MORE_TIME
+            supervisor = Supervisor(workers, listeners, settings, timeout, grace)
             with self.handle.scope:
                 await supervisor.run(started)
         supervisor.leave()

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from math import inf
 from typing import Any, Final
 
 import trio
@@ -48,6 +49,8 @@ _MOST_DELAY: Final = 1.0
 """Seconds until a worker is replaced that had listened: that it dies may be a client's doing."""
 _MOST_DEAF_DELAY: Final = 10.0
 _REPORT_TIMEOUT: Final = 1.0
+_LEAST_SILENCE: Final = 2.0
+"""Seconds for which the loop of a worker that is to stop may not answer, beside the grace."""
 _TERMINATE_TIMEOUT: Final = 5.0
 _HANGUP: Final[int] = getattr(signal, "SIGHUP", 0)  # which Windows does not have, nor workers
 
@@ -60,6 +63,8 @@ class Child:
     channel: Channel
     ready: float | None = None
     stopping: bool = False
+    left: bool = False
+    """It has served, has reported for the last time, and answers no more."""
     ended: bool = False
     report: Report = field(factory=lambda: Report(metrics={}, servers={}))
     asked: bool = False
@@ -101,7 +106,8 @@ class Child:
 class Supervisor:
     """Runs a program in several processes, with listeners that are closed when they are to stop.
 
-    `settings` are what workers get first, and `timeout` the seconds that one has to stop.
+    `settings` are what workers get first, and `timeout` the seconds that one has to stop; `grace`
+    the seconds for which its loop may not answer meanwhile.
     """
 
     def __init__(
@@ -110,6 +116,7 @@ class Supervisor:
         listeners: Sequence[trio.abc.Listener[Any]],
         settings: dict[str, Any],
         timeout: float,
+        grace: float,
     ) -> None:
         self._slots: list[Child | None] = [None] * number
         self._children: set[Child] = set()  # those as well that have been replaced, and drain
@@ -120,6 +127,7 @@ class Supervisor:
         ours = {"sockets": self._fds, "timeout": timeout, "since": since}
         self._settings = {**settings, **ours}
         self._timeout = timeout
+        self._silence = grace + _LEAST_SILENCE
         self.counted: Final[Snapshot] = {}
         """What workers have counted that have ended."""
         self._has_listened = False  # any worker, ever
@@ -287,9 +295,23 @@ class Supervisor:
             logger.error("A worker does not listen after %.0f s", _START_TIMEOUT)
             child.process.kill()
         await child.until(lambda child: child.stopping)
-        await trio.sleep(self._timeout)
-        logger.error("A worker does not end; it is killed")
+        what = "A worker does not end"
+        with trio.move_on_after(self._timeout):
+            await self._fall_silent(child)
+            what = "The loop of a worker does not answer"
+        logger.error("%s; it is killed", what)
         child.process.kill()
+
+    async def _fall_silent(self, child: Child) -> None:
+        """Wait until the loop of a worker, which a call of its may block, does not answer."""
+        while True:
+            child.asked = True
+            child.channel.tell(ask=True)
+            with trio.move_on_after(self._silence) as waiting:
+                await child.until(lambda child: child.left or not child.asked)
+            if waiting.cancelled_caught:
+                return
+            await trio.sleep(inf if child.left else _REPORT_TIMEOUT)
 
     async def _end_all(self) -> None:
         for listener in self._listeners:
@@ -310,6 +332,7 @@ class Supervisor:
                 self._tell_live()
             if "report" in message:
                 child.report, child.asked = message["report"], False
+                child.left = "left" in message
             if "sum" in message:
                 self._processes.start_soon(self._tell_total, child)
             child.changed()

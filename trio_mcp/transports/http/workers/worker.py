@@ -116,7 +116,7 @@ class Worker:
             async with background_task(self._channel.send_news, partial(self._hear, stop)):
                 yield
             with trio.move_on_after(_TIMEOUT, shield=True):
-                self._channel.tell(report=report())
+                self._channel.tell(report=report(), left=True)
                 await self._channel.flush()
 
     def listens(self) -> None:
