@@ -5,12 +5,8 @@ python -m tests.faults.news_server PORT STORE FOLDER
 
 from __future__ import annotations
 
-import sys
-from functools import partial
-
-import trio
-
-from trio_mcp import Registry, serve_http
+from tests.faults.serving import run
+from trio_mcp import Registry
 
 registry = Registry("news")
 
@@ -27,13 +23,5 @@ async def change() -> None:
     registry.notify_resource_updated("news://today")
 
 
-async def main() -> None:
-    """Serve until told to stop."""
-    async with trio.open_nursery() as nursery:
-        serve = partial(serve_http, store=sys.argv[2], own_process=True)
-        await nursery.start(serve, registry, "127.0.0.1", int(sys.argv[1]))
-        sys.stderr.write("ready\n")
-
-
 if __name__ == "__main__":
-    trio.run(main)
+    run(registry)

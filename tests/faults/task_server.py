@@ -9,12 +9,12 @@ file in the folder, named after the task, whenever that begins, and another one 
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 
 import trio
 
-from trio_mcp import Registry, serve_http
+from tests.faults.serving import run
+from trio_mcp import Registry
 from trio_mcp.extensions.tasks import TaskOptions, Tasks
 
 LEASE = 3.0
@@ -52,13 +52,5 @@ async def once(name: str) -> str:
     return await _work(name)
 
 
-async def main() -> None:
-    """Serve until told to stop."""
-    async with trio.open_nursery() as nursery:
-        serve = partial(serve_http, store=sys.argv[2], own_process=True)
-        await nursery.start(serve, registry, "127.0.0.1", int(sys.argv[1]))
-        sys.stderr.write("ready\n")
-
-
 if __name__ == "__main__":
-    trio.run(main)
+    run(registry)

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Final
 
 import trio
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from trio_mcp.layers.call import Call, Handler
 from trio_mcp.layers.function import in_worker
@@ -67,7 +67,7 @@ class Injection:
     """By parameter, what the author has asked for (a `Dependency`)."""
     steps: Sequence[Step] = ()
     """What to call, each after all that it needs."""
-    filled: Mapping[str, int] = {}
+    filled: Mapping[str, int] = field(factory=dict)
     """By parameter of the function, the step whose value it gets."""
 
     def around(self, inner: Handler) -> Handler:
