@@ -19,7 +19,7 @@ from tests.compose.support import named
 from tests.support.processes import EXAMPLES, running
 from tests.support.tools import echo
 from trio_mcp import ListChanged, Registry, Remote, connect, connect_all
-from trio_mcp.compose import open_gateway
+from trio_mcp.compose import open_gateway, searchable
 
 SOON = 2
 """Seconds within which what is ready has to be there."""
@@ -169,3 +169,46 @@ async def test_one_that_ends_while_servers_start_leaves_none_of_them(
         assert await server.exit() == 0
     with pytest.raises(ProcessLookupError):
         os.kill(int(process.read_text()[:-1]), 0)
+
+
+@pytest.mark.requirement("Q6")
+async def test_a_pinned_name_is_looked_for_once_its_server_is_there(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow = Slow()
+    servers = {"good": named("good", echo), "slow": slow.registry}
+    pinned = ["slow_ecko", "slow_echo", "good_ecko", "neither"]
+
+    def said() -> list[str]:
+        found = [record.getMessage() for record in caplog.records if record.name == "trio_mcp"]
+        return [text for text in found if "has no tool" in text]
+
+    async with open_gateway(servers) as gateway:
+        async with connect(searchable(gateway.registry, pinned=pinned)) as client:
+            assert said() == [
+                "'gateway' has no tool, resource or prompt 'good_ecko'; did you mean 'good_echo'?",
+                "'gateway' has no tool, resource or prompt 'neither'",
+            ]
+            async with client.subscribe(lists=["tools"]) as changes:
+                slow.may_go_on.set()
+                assert await anext(changes) == ListChanged("tools")
+            last = (
+                "'gateway' has no tool, resource or prompt 'slow_ecko'; did you mean 'slow_echo'?"
+            )
+            assert said()[2:] == [last]
+
+
+@pytest.mark.requirement("Q6")
+async def test_what_a_registry_leaves_out_is_looked_for_once_its_server_is_there(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow = Slow()
+    registry = Registry("front", leave_out=["slow_ecko", "eko"])
+    registry.add_tool(echo)
+    registry.mount(Remote(slow.registry), "slow")
+    async with connect(registry):
+        assert "'front' has no tool, resource or prompt 'eko'" in caplog.text
+        assert "ecko" not in caplog.text
+        slow.may_go_on.set()
+        await trio.sleep(1)
+        assert "no tool, resource or prompt 'slow_ecko'; did you mean 'slow_echo'?" in caplog.text

@@ -197,6 +197,7 @@ class Remote(Provider):
         self._shared: Upstream | None = None
         self._watched = WatchedResources(name, self.changes.resource_updated)
         self._has_resources = False
+        self._is_listed = False
         self._declared: Mapping[str, Json] | None = None  # by the server, once that is known
         # What the results of lists have besides their items, and since when.
         self._members: dict[Table, tuple[Mapping[str, Json], float]] = {}
@@ -317,6 +318,8 @@ class Remote(Provider):
             else:
                 await self._refresh_table(client, kind)
         upstream.listed.set()
+        self._is_listed = True
+        self.note_filled()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watched.follow, client, upstream.main.note_failure)
             nursery.start_soon(self._renew_lists, client)
@@ -391,6 +394,10 @@ class Remote(Provider):
         if self._dereference_schemas and kind is TOOL:
             made = made.dereferenced()
         return evolve(made, extra_fields=extra) if extra else made
+
+    def may_get(self, name: str) -> bool:
+        """Whether the server has not yet said what it has."""
+        return not self._is_listed
 
     def details_of(self, capability: str) -> Mapping[str, Json]:
         """Return what the server has declared of a capability, once that is known."""

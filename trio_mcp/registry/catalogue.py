@@ -292,6 +292,13 @@ class Catalogue(Provider):
             items.sort(key=lambda item: () if item[1].origin is None else item[1].origin.rank)
         return items
 
+    def note_filled(self) -> None:
+        self._log_what_is_unknown()
+        super().note_filled()
+
+    def may_get(self, name: str) -> bool:
+        return any(mount.may_get(name) for mount in self._mounts)
+
     @property
     def is_loaded(self) -> bool:  # type: ignore[override]  # of others, it is an attribute
         return all(mount.provider.is_loaded for mount in self._mounts)
@@ -493,11 +500,10 @@ class Catalogue(Provider):
 
         Each is logged once. While a server elsewhere is not there, it cannot be known.
         """
-        late = [mount for mount in self._mounts if mount.is_late]
-        there = [mount for mount in late if any(map(mount.provider.table, LISTED))]
-        problems = [problem for mount in there if mount.view.chooses for problem in mount.unknown()]
+        late = [mount for mount in self._mounts if mount.is_late and mount.view.chooses]
+        problems = [problem for mount in late for problem in mount.unknown()]
         selection = self.options.selection
-        if selection is not None and len(there) == len(late):
+        if selection is not None:
             problems += [f"{self.name!r} has {problem}" for problem in selection.unknown(self)]
         for problem in problems:
             if problem not in self._logged:

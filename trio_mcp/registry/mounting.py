@@ -248,6 +248,17 @@ class Mount:
     def note_log_bridge(self) -> None:
         self.parent.note_log_bridge()
 
+    def note_filled(self) -> None:
+        self.parent.note_filled()
+
+    def may_get(self, name: str) -> bool:
+        """Whether something that would have a name here may come, and is not known yet."""
+        prefix = self.view.prefix
+        if prefix is None or name.startswith(TAG) or ":" in name:
+            return self.provider.may_get(name)
+        own = name.removeprefix(f"{prefix}_")
+        return own != name and self.provider.may_get(own)
+
     def unwatch(self, uri: str) -> None:
         inner = self.inward(uri)
         if inner in self._watched:
@@ -317,9 +328,13 @@ def _check_changes(kind: str, changes: Any) -> None:
 
 
 def unknown_in(provider: Provider, view: View) -> Iterator[str]:
-    """Say of each name or tag that a view has and its provider does not: what there is none of."""
+    """Say of each name or tag that a view has and its provider does not: what there is none of.
+
+    Of what may be there later, nothing is said.
+    """
     wanted = {kind.removesuffix("s"): names for kind, names in view.changes.items()}
     for noun, names in {**wanted, "tool, resource or prompt": view.only or ()}.items():
         tables = [table for table, kind in LISTED.items() if kind.capability == f"{noun}s"]
-        for problem in unknown(names, described(provider, tables or LISTED), noun):
+        known = [name for name in names if not provider.may_get(name)]
+        for problem in unknown(known, described(provider, tables or LISTED), noun):
             yield f"{provider.name!r} has {problem}"

@@ -54,6 +54,8 @@ class Follower(Protocol):
 
     def note_log_bridge(self) -> None: ...
 
+    def note_filled(self) -> None: ...
+
 
 @public_in("trio_mcp.compose")
 class Provider:
@@ -157,6 +159,22 @@ class Provider:
         self.log_bridges_made += 1
         for follower in self.followers:
             follower.note_log_bridge()
+
+    def note_filled(self) -> None:
+        """Note, here and wherever this is mounted, that it is known by now what there is.
+
+        Call it once the tables are filled, if that may be after `ready`: names that were chosen
+        where this is mounted, and are not there, are logged then.
+        """
+        for follower in self.followers:
+            follower.note_filled()
+
+    def may_get(self, name: str) -> bool:
+        """Whether something of a name, or `tag:` and a tag, may come that is not known yet.
+
+        By default, until there is anything.
+        """
+        return not (self.is_loaded or any(self._tables.values()))
 
     def all_providers(self) -> list[Provider]:
         """Return the providers that are mounted in it, and theirs, each once and before its own."""

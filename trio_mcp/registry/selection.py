@@ -67,7 +67,8 @@ class Selection:
 
     def unknown(self, provider: Any) -> Iterator[str]:
         """Say of each name and tag that nothing of the registry has (`unknown`)."""
-        named = [*(self.only or ()), *self.leave_out]
+        chosen = [*(self.only or ()), *self.leave_out]
+        named = [name for name in chosen if not provider.may_get(name)]
         return unknown(named, described(provider, LISTED), "tool, resource or prompt")
 
 
