@@ -1,3 +1,4 @@
+import base64
 import collections
 import dataclasses
 import datetime
@@ -84,6 +85,8 @@ UUID = uuid.UUID("12345678-1234-5678-1234-567812345678")
         (b"\x00\xff", "AP8="),
         (bytearray(b"a"), "YQ=="),
         (memoryview(b"a"), "YQ=="),
+        (memoryview(b"abcdefgh").cast("I"), "YWJjZGVmZ2g="),
+        (b"", ""),
         (Point(1), {"x": 1, "label": "red", "norm": 1.5}),
         (Line([Point(1)]), {"points": [{"x": 1, "label": "red", "norm": 1.5}]}),
         (Pair(1, datetime.date(2024, 5, 1)), [1, "2024-05-01"]),
@@ -93,6 +96,12 @@ def test_values_become_plain(value: Any, plain: Any) -> None:
     result = unstructure(value)
     assert result == plain
     assert type(result) is type(plain)
+
+
+@pytest.mark.parametrize("size", [3 * 2**18, 3 * 2**18 + 1, 2_000_000])
+def test_many_bytes_become_one_text(size: int) -> None:
+    value = bytes(range(250)) * (size // 250 + 1)
+    assert unstructure(value[:size]) == base64.b64encode(value[:size]).decode()
 
 
 @pytest.mark.parametrize(

@@ -422,6 +422,14 @@ def test_nan_is_found_beside_null(value):
         result_line(1, value)
 
 
+@pytest.mark.parametrize("padding", [10, 100_000])
+def test_nan_is_told_from_null_however_long_the_message_is(padding):
+    text = "null" * padding
+    assert json.loads(encode({"a": [text, 1.5, None]})) == {"a": [text, 1.5, None]}
+    with pytest.raises(TypeError, match="NaN"):
+        encode({"a": [text, 1.5, math.nan]})
+
+
 def test_tuples_beside_null_are_encoded():
     assert encode([None, (1.5, 2)]) == b"[null,[1.5,2]]\n"
 

@@ -9,11 +9,14 @@ import collections.abc as abc
 import enum
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from trio_mcp.schema.fields import members_of
 from trio_mcp.schema.models import Model, is_model
 from trio_mcp.schema.texts import text_type
+
+_PIECE: Final = 3 * 256 * 1024
+"""Bytes that are written as base64 in a millisecond. Threes, of which it makes fours."""
 
 
 def unstructure(value: Any) -> Any:
@@ -56,6 +59,13 @@ def _key(key: Any) -> str:
     raise TypeError(f"the keys of a JSON object are strings, not {type(key).__name__}")
 
 
+def _base64(value: bytes | bytearray | memoryview) -> str:
+    """Encode bytes piece by piece: all at once, many would hold up other threads."""
+    view = memoryview(value).cast("B")
+    pieces = (view[at : at + _PIECE] for at in range(0, len(view), _PIECE))
+    return "".join([base64.b64encode(piece).decode() for piece in pieces])
+
+
 # The first that fits: an enum of strings is an enum, and a string is no sequence.
 _BY_BASE: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = [
     (enum.Enum, lambda value: unstructure(value.value)),
@@ -63,7 +73,7 @@ _BY_BASE: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = [
     (str, str),
     (int, int),
     (float, float),
-    ((bytes, bytearray, memoryview), lambda value: base64.b64encode(value).decode()),
+    ((bytes, bytearray, memoryview), _base64),
     (abc.Mapping, _mapping),
     ((list, tuple, abc.Set, abc.Sequence), lambda value: [unstructure(item) for item in value]),
 ]
