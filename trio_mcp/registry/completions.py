@@ -6,7 +6,7 @@ all possible values (`Literal`, `Enum`, `bool`). `Completers` finds them, for on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal
 
 from attrs import evolve, frozen
@@ -151,16 +151,11 @@ class Completers:
         """Look through all entries, but only once: every request for a list asks for it."""
         versions = dict(self._versions)
         if self._names_values[0] != versions:
-            found = any(
-                values_of(schema) for schemas in self._arguments() for schema in schemas.values()
-            )
-            self._names_values = (versions, found)
+            # Threads may change the registry.
+            entries: list[Any] = [*list(self._prompts.values()), *list(self._templates.values())]
+            schemas = (schema for entry in entries for schema in _parameters_of(entry).values())
+            self._names_values = (versions, any(map(values_of, schemas)))
         return self._names_values[1]
-
-    def _arguments(self) -> Iterator[Mapping[str, Json]]:
-        # threads may change the registry
-        yield from map(_parameters_of, list(self._prompts.values()))
-        yield from map(_parameters_of, list(self._templates.values()))
 
     def add(
         self,

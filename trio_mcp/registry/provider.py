@@ -223,7 +223,8 @@ class Provider:
                 entry cannot be shown as it has to be there. Nothing has been added then.
         """
         own = self._tables[table]
-        moved = [item.name for item in items if _has_other_tags(own.get(item.name), item)]
+        known: Iterator[Any] = ((own[item.name], item) for item in items if item.name in own)
+        moved = [new.name for old, new in known if old.description.tags != new.description.tags]
         places = [place for item in items for place in self.propagate_add(table, item)]
         self.add_all(places)
         if moved:  # where tags choose what appears, something may have gone
@@ -417,10 +418,6 @@ class Provider:
         All providers are waited for at the same time, when all of them are open, and nothing is
         served before. Whatever it raises ends serving.
         """
-
-
-def _has_other_tags(old: Any, new: Any) -> bool:
-    return old is not None and old.description.tags != new.description.tags
 
 
 def _is_same(old: Any, new: Any) -> bool:
