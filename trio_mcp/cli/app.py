@@ -46,9 +46,9 @@ _COMMANDS: Final = {
         "inspect": ("inspecting.command:inspect", "Try a server out in an interactive session."),
     },
     "Logging in": {
-        "login": ("login.login:login", "Log in to a server that wants to know who you are."),
-        "logout": ("login.logins:logout", "Forget that login."),
-        "whoami": ("login.logins:whoami", "Show which logins are kept."),
+        "login": ("login.commands:login", "Log in to a server that wants to know who you are."),
+        "logout": ("login.commands:logout", "Forget that login."),
+        "whoami": ("login.commands:whoami", "Show which logins are kept."),
     },
     "Examining a server": {
         "doctor": ("doctor.command:doctor", "Examine a server against the protocol."),
