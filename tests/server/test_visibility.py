@@ -8,7 +8,7 @@ from attrs import evolve
 
 from tests.support.client import serving
 from tests.support.tools import echo, error_of, registry_of
-from trio_mcp import Client, Context, Implementation, Limits, McpError, Registry, connect
+from trio_mcp import Client, Context, Handlers, Implementation, Limits, McpError, Registry, connect
 from trio_mcp.server.caller import UNKNOWN_CALLER
 from trio_mcp.server.request import RequestContext
 from trio_mcp.server.scopes import needed_scopes
@@ -181,3 +181,13 @@ def test_one_that_waits_is_refused_at_once():
 
     with pytest.raises(TypeError, match="visible must be a plain function"):
         Registry("test", visible=waits)
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_what_is_seen_may_depend_on_what_the_caller_can_do(era):
+    registry = registry_of(echo, visible=lambda shown, caller: "sampling" in caller.capabilities)
+    async with connect(registry, era=era) as client:
+        assert client.tools == {}
+    async with connect(registry, era=era, handlers=Handlers(sampling=print)) as client:
+        assert list(client.tools) == ["echo"]
+        assert (await client.call_tool("echo", {"text": "hey"})).text == "hey"

@@ -72,6 +72,9 @@ class Context(Generic[Lifespan]):
     client: Implementation | None = None
     """Who the caller says it is. It is not verified, so nothing should depend on it."""
 
+    capabilities: dict[str, Any] = field(factory=dict, repr=False)
+    """What the caller has declared, as it came; `supports` reads it."""
+
     principal: str | None = None
     """Whose token the request came with, by `HttpPolicy`; `None` if no token is required.
 
@@ -162,11 +165,6 @@ class Context(Generic[Lifespan]):
     def params(self) -> dict[str, Json]:
         """The parameters of the request as they came; none when there is no request."""
         return {} if self._conversation is None else self._conversation.params
-
-    @property
-    def capabilities(self) -> dict[str, Json]:
-        """What the caller has declared, as it came; `supports` reads it."""
-        return {} if self._conversation is None else self._conversation.capabilities
 
     @property
     def passes_questions(self) -> bool:

@@ -20,10 +20,6 @@ class Conversation(Protocol):
         """The parameters of the request, and, of an earlier round, only what is not ours."""
 
     @property
-    def capabilities(self) -> dict[str, Json]:
-        """What the caller has declared."""
-
-    @property
     def passes_questions(self) -> bool:
         """Whether the request may be answered by another server's question (`pass_on`)."""
 

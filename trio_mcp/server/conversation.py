@@ -188,10 +188,6 @@ class RequestConversation:
     def params(self) -> dict[str, Json]:
         return self._context.params
 
-    @property
-    def capabilities(self) -> dict[str, Json]:
-        return self._context.caller.capabilities
-
     # -- questions ---------------------------------------------------------------------------
 
     @property

@@ -140,6 +140,7 @@ class RequestContext:
             principal=session.principal,
             authorization=self.authorization,
             client=self.caller.identity(),
+            capabilities=self.caller.capabilities,
             meta=self.meta,
             http=self._http(),
             conversation=conversation,
