@@ -409,6 +409,13 @@ class Catalogue(Provider):
         own = bool((self.prompts or self.resource_templates) and self.completers)
         return own or any(mount.provider.completes for mount in self._mounts)
 
+    def is_ready_for(self, caller: Context) -> bool:
+        return all(mount.is_ready_for(caller) for mount in self._mounts)
+
+    async def ready_for(self, caller: Context) -> None:
+        late = [mount for mount in self._mounts if not mount.is_ready_for(caller)]
+        await run_all([partial(mount.ready_for, caller) for mount in late])
+
     # -- lifespan -------------------------------------------------------------------------
 
     @asynccontextmanager

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import evolve, frozen
 
 from trio_mcp.loggers import logger_of
+from trio_mcp.registry.context import Context, inside
 from trio_mcp.registry.kinds import LISTED, RefType, Table
 from trio_mcp.registry.mount_info import MountInfo
 from trio_mcp.registry.provider import Provider
@@ -116,6 +117,15 @@ class Mount:
     def unknown(self) -> Iterator[str]:
         """Say of each name and tag in its view that nothing of the provider has."""
         return unknown_in(self.provider, self.view)
+
+    def is_ready_for(self, caller: Context) -> bool:
+        return self.provider.is_ready_for(self._inside(caller))
+
+    async def ready_for(self, caller: Context) -> None:
+        await self.provider.ready_for(self._inside(caller))
+
+    def _inside(self, caller: Context) -> Context:
+        return inside(caller, self.provider, caller.tool)
 
     # -- entries --------------------------------------------------------------------------
 

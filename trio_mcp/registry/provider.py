@@ -31,6 +31,7 @@ from trio_mcp.wire.methods import CAPABILITIES
 if TYPE_CHECKING:
     from trio_mcp.layers.log_bridge import LogBridge
     from trio_mcp.registry.completions import Completer
+    from trio_mcp.registry.context import Context
     from trio_mcp.registry.prompts import Prompt
     from trio_mcp.registry.resources import Resource, ResourceTemplate
     from trio_mcp.registry.tools import Tool
@@ -412,6 +413,16 @@ class Provider:
         """
         yield None
 
+    def is_ready_for(self, caller: Context) -> bool:
+        """Whether it is known what a caller sees: that may depend on what the caller can do.
+
+        If not, `ready_for` is awaited before it is listed for that caller.
+        """
+        return True
+
+    async def ready_for(self, caller: Context) -> None:
+        """Find out what a caller sees, or do so for a bounded time: its request waits."""
+
     async def ready(self, limits: Limits) -> None:
         """Wait until its tables are filled, or for a bounded time: it holds up all of the others.
 
@@ -425,6 +436,7 @@ def _is_same(old: Any, new: Any) -> bool:
         old is not None
         and old.description == new.description
         and old.extra_fields == new.extra_fields
+        and old.visible == new.visible
     )
 
 

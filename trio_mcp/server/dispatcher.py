@@ -8,6 +8,7 @@ is run in a task of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from trio_mcp.layers.answering import with_request_id
 from trio_mcp.loggers import logger_of
@@ -15,7 +16,7 @@ from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of, is_modern
 from trio_mcp.server.chains import Chains
 from trio_mcp.server.methods import HANDLERS, Methods, unknown_method
-from trio_mcp.server.request import RequestContext
+from trio_mcp.server.request import MethodHandler, RequestContext
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.telemetry import is_configured
@@ -25,7 +26,7 @@ from trio_mcp.wire.errors import (
     INVALID_REQUEST,
     McpError,
 )
-from trio_mcp.wire.jsonrpc import Malformed, Notification, Request
+from trio_mcp.wire.jsonrpc import Json, Malformed, Notification, Request
 from trio_mcp.wire.revisions import Revision
 
 logger = logger_of("trio_mcp")
@@ -131,8 +132,6 @@ def _handlers_of(server: Server) -> Handlers:
 
         handlers = extended_handlers(server)
     if server.middleware:
-        from trio_mcp.server.requestcall import through_middleware  # nor have many these
-
         handlers = through_middleware(handlers)
     if is_configured():
         from trio_mcp.server.tracing import with_spans
@@ -140,3 +139,27 @@ def _handlers_of(server: Server) -> Handlers:
         handlers = with_spans(handlers)
     server.handlers = handlers
     return handlers
+
+
+def through_middleware(handlers: Mapping[Revision, Methods]) -> dict[Revision, Methods]:
+    """Make tables in which every method leads through middleware, unknown ones as well."""
+    from trio_mcp.server.requestcall import RequestCall  # few servers have middleware
+
+    def begin(context: RequestContext) -> dict[str, Json] | InboundRequest:
+        handler = handlers[context.revision].get(context.method)
+        if handler is None:
+            raise unknown_method(context.server.catalogue, context.method, context.caller)
+        return handler(context)
+
+    every = _EveryMethod(partial(RequestCall, begin))
+    return dict.fromkeys(handlers, every)
+
+
+class _EveryMethod:
+    """A table that has the same for each method (a `Methods`)."""
+
+    def __init__(self, handler: MethodHandler) -> None:
+        self._handler = handler
+
+    def get(self, method: str, /) -> MethodHandler:
+        return self._handler

@@ -11,8 +11,8 @@ from trio_mcp.layers.extending import AroundCalls
 from trio_mcp.registry.extension import ExtensionRequest
 from trio_mcp.server.extended import request_for
 from trio_mcp.server.handlercall import HandlerCall
-from trio_mcp.server.methods import HANDLERS, MethodHandler
-from trio_mcp.server.request import RequestContext
+from trio_mcp.server.methods import HANDLERS
+from trio_mcp.server.request import MethodHandler, RequestContext
 from trio_mcp.server.server import Server
 from trio_mcp.wire.extensions import declared_settings, missing
 from trio_mcp.wire.revisions import ALL, Revision

@@ -5,7 +5,8 @@ Each function takes a request in its context, and returns the result, or a call 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from trio_mcp.layers.answering import not_found
@@ -21,6 +22,7 @@ from trio_mcp.server.handlercall import HandlerCall
 from trio_mcp.server.lists import without_hints
 from trio_mcp.server.relayedcall import RelayedCall
 from trio_mcp.server.request import (
+    MethodHandler,
     RequestContext,
     check_subscriptions,
     invalid,
@@ -57,8 +59,6 @@ if TYPE_CHECKING:
     from trio_mcp.registry.kinds import RefType
     from trio_mcp.registry.prompts import Prompt
     from trio_mcp.registry.tools import Tool
-
-MethodHandler = Callable[[RequestContext], dict[str, Json] | InboundRequest]
 
 
 class Methods(Protocol):
@@ -133,13 +133,15 @@ def shutdown(context: RequestContext) -> dict[str, Json]:
     return {}
 
 
-def call_tool(context: RequestContext) -> dict[str, Json] | HandlerCall:
+def call_tool(context: RequestContext, *, waits: bool = True) -> dict[str, Json] | InboundRequest:
     """Check a call's arguments, so that it is ready to run."""
     params = context.params
     catalogue = context.server.catalogue
     name = params.get("name")
     tool = catalogue.tools.get(name) if name.__class__ is str else None
     if tool is None or (tool.visible and hides(context, tool)):
+        if waits and (waiting := _waiting(context, partial(call_tool, waits=False))):
+            return waiting
         note_refusal("tool", None, NOT_FOUND, context, name)
         _require(context, "tools")
         raise unknown_tool(name, names_seen(context, catalogue.tools))
@@ -251,7 +253,7 @@ def listen(context: RequestContext) -> Listen:
     return Listen(lean, wanted)
 
 
-def get_prompt(context: RequestContext) -> dict[str, Json] | HandlerCall:
+def get_prompt(context: RequestContext, *, waits: bool = True) -> dict[str, Json] | InboundRequest:
     """Check a prompt's arguments, so that it is ready to be written."""
     from trio_mcp.wire.offers import GetPromptParams
 
@@ -260,6 +262,8 @@ def get_prompt(context: RequestContext) -> dict[str, Json] | HandlerCall:
     name = params_of(context, GetPromptParams).name
     prompt = catalogue.prompts.get(name)
     if prompt is None or hides(context, prompt):
+        if waits and (waiting := _waiting(context, partial(get_prompt, waits=False))):
+            return waiting
         note_refusal("prompt", None, NOT_FOUND, context, name)
         raise unknown("prompt", name, names_seen(context, catalogue.prompts))
     return _bound(context, prompt)
@@ -353,13 +357,28 @@ def capabilities_of(
 def _list(kind: ListedKind) -> MethodHandler:
     """Make the handler that lists what there is of one kind, in the order of its registration."""
 
-    def list_items(context: RequestContext) -> dict[str, Json]:
-        server = context.server
+    def page(context: RequestContext) -> dict[str, Json]:
         _require(context, kind.capability)
         cursor = params_of(context, ListParams).cursor
-        return server.lists.page(kind, context.revision, cursor, view_of(context))
+        return context.server.lists.page(kind, context.revision, cursor, view_of(context))
+
+    def list_items(context: RequestContext) -> dict[str, Json] | InboundRequest:
+        return _waiting(context, page) or page(context)
 
     return list_items
+
+
+def _waiting(context: RequestContext, begin: MethodHandler) -> InboundRequest | None:
+    """Have a request wait until it is known what its sender sees; `None` if it is known."""
+    catalogue = context.server.catalogue
+    if not catalogue.mounts:
+        return None
+    caller = context.make_context(context.method)
+    if catalogue.is_ready_for(caller):
+        return None
+    from trio_mcp.server.waiting import WaitingRequest  # only servers elsewhere depend on callers
+
+    return WaitingRequest(begin, context, caller)
 
 
 _MOST_CHOSEN: Final = 1000

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from attrs import define, evolve, field
 
+from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.registry.context import Context
 from trio_mcp.server.caller import Caller
 from trio_mcp.server.server import Server
@@ -153,6 +154,10 @@ class RequestContext:
         from trio_mcp.registry.http_info import Headers, HttpInfo  # over HTTP only
 
         return HttpInfo(Headers(self.headers))
+
+
+MethodHandler = Callable[[RequestContext], dict[str, Json] | InboundRequest]
+"""Answers a request of a method, or makes a call of what takes time."""
 
 
 def params_of(context: RequestContext, kind: type[T]) -> T:

@@ -28,42 +28,17 @@ from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.middleware import McpRequest, chained, check_request
 from trio_mcp.registry.provider import Provider
 from trio_mcp.registry.tools import tool_failure
-from trio_mcp.server.methods import MethodHandler, Methods, unknown_method
-from trio_mcp.server.request import RequestContext
+from trio_mcp.server.request import MethodHandler, RequestContext
 from trio_mcp.server.scopes import handlers_of, hides
 from trio_mcp.threads import is_large
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
 from trio_mcp.wire.jsonrpc import Json, sendable_text
 from trio_mcp.wire.methods import CALL_TOOL
-from trio_mcp.wire.revisions import Revision
 
 logger = logger_of("trio_mcp")
 
 _LONGEST_LABEL: Final = 100
-
-
-def through_middleware(handlers: Mapping[Revision, Methods]) -> dict[Revision, Methods]:
-    """Make tables in which every method leads through middleware, unknown ones as well."""
-
-    def begin(context: RequestContext) -> dict[str, Json] | InboundRequest:
-        handler = handlers[context.revision].get(context.method)
-        if handler is None:
-            raise unknown_method(context.server.catalogue, context.method, context.caller)
-        return handler(context)
-
-    every = _EveryMethod(partial(RequestCall, begin))
-    return dict.fromkeys(handlers, every)
-
-
-class _EveryMethod:
-    """A table that has the same for each method (a `Methods`)."""
-
-    def __init__(self, handler: MethodHandler) -> None:
-        self._handler = handler
-
-    def get(self, method: str, /) -> MethodHandler:
-        return self._handler
 
 
 class RequestCall(InboundRequest):

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from trio_mcp.peer.inbound import InboundRequest, Scope
 from trio_mcp.registry.handlers import Handler
-from trio_mcp.server.methods import MethodHandler, Methods, unknown_method
-from trio_mcp.server.request import RequestContext
+from trio_mcp.server.methods import Methods, unknown_method
+from trio_mcp.server.request import MethodHandler, RequestContext
 from trio_mcp.server.scopes import handlers_of
 from trio_mcp.telemetry import OTHER, Telemetry, request_attributes
 from trio_mcp.wire.answers import Answer, Result
