@@ -663,9 +663,11 @@ def _joined(pages: Sequence[dict[str, Json]]) -> dict[str, Json]:
     return whole
 
 
-async def list_pages(client: Client, method: str, key: str) -> tuple[list[Json], dict[str, Json]]:
+async def list_pages(
+    client: Client, method: str, key: str, params: Mapping[str, Json] | None = None
+) -> tuple[list[Json], dict[str, Json]]:
     """Do what `Client.list_all` does, and return also what the list has besides its items."""
-    return await client._list_pages(method, key, None, fresh=True)
+    return await client._list_pages(method, key, params, fresh=True)
 
 
 def session_of(client: Client) -> ClientSession:

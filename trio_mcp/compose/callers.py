@@ -2,13 +2,13 @@
 
 Such a server knows from the handshake on what its client can be asked, and asks on the connection
 and not in a call. So a caller who can be asked gets a connection of its own: opened with its first
-call, with exactly the capabilities that it has declared, and closed when it is idle. For a server
-that is a command, this is a process of its own, so there is a bound to how many there are.
+call or list, with exactly the capabilities that it has declared, and closed when it is idle. For a
+server that is a command, this is a process of its own, so there is a bound to how many there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import ClassVar
@@ -81,11 +81,16 @@ class CallerConnection:
 
 @define(eq=False, repr=False)
 class CallerConnections:
-    """Opens, shares and closes the connections of the callers of one server."""
+    """Opens, shares and closes the connections of the callers of one server.
+
+    Args:
+        attend: Run beside each connection.
+    """
 
     _name: str
     _open: Callable[[OpenCalls, CallerKey], ClientConnection] = field(alias="open_")
     _nursery: trio.Nursery
+    _attend: Callable[[Client, CallerKey], Awaitable[object]] = field(kw_only=True)
     _limit: int = field(kw_only=True)
     _idle: float = field(kw_only=True)
     _timeout: float = field(kw_only=True)
@@ -146,7 +151,10 @@ class CallerConnections:
                 async with self._open(connection.calls, connection.key) as client:
                     connection.client = client
                     connection.settled.set()
-                    async with background_task(partial(connection.end_when_idle, self._idle)):
+                    async with background_task(
+                        partial(connection.end_when_idle, self._idle),
+                        partial(self._attend, client, connection.key),
+                    ):
                         async for state in client.states():
                             if isinstance(state, Disconnected):
                                 connection.error = state.error

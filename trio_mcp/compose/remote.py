@@ -18,9 +18,18 @@ from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.negotiation import era_of
 from trio_mcp.client.opening import Target, check_target
 from trio_mcp.client.state import ClientState, Disconnected
-from trio_mcp.compose.callers import CallerConnections
+from trio_mcp.compose.callers import CallerConnections, CallerKey
 from trio_mcp.compose.calls import OpenCalls
 from trio_mcp.compose.following import follow_lists
+from trio_mcp.compose.offers import (
+    NONE,
+    Abilities,
+    Offers,
+    abilities_in,
+    abilities_of,
+    capabilities_of,
+    is_named,
+)
 from trio_mcp.compose.supervised import WAIT, Backoff, SupervisedConnection
 from trio_mcp.compose.suspended import SuspendedCalls
 from trio_mcp.compose.tasks import KnowsTasks, PassedTasks
@@ -55,7 +64,7 @@ from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.payloads import LoggingLevel, ResourceDescription
-from trio_mcp.wire.revisions import Era
+from trio_mcp.wire.revisions import META_CLIENT_CAPABILITIES, Era
 from trio_mcp.wire.unknown import unknown_members
 
 logger = logger_of("trio_mcp.compose")
@@ -91,9 +100,12 @@ class Remote(Provider):
     with their progress, log messages, questions, cancellation and errors. Arguments are checked by
     the server alone.
 
+    A caller is shown what the server lists for a client with the same capabilities.
+
     All callers share one connection. If the server speaks a legacy revision, callers that can be
     asked something have connections of their own: such a server asks on the connection, where it
-    is not clear whom it means. For a command, each of these is a process, so they are bounded.
+    is not clear whom it means, and lists by what its client can do. For a command, each of these is
+    a process, so they are bounded.
 
     Args:
         target: As for `connect`: a command, a URL, a `Registry`; but no stream, which could not be
@@ -106,8 +118,9 @@ class Remote(Provider):
         connect_timeout: Seconds for start and handshake.
         timeout: Seconds that a call may take, without the time of questions.
         reconnect_timeout: Seconds that a call waits for the server while it is not there.
-        wait: Seconds that serving waits for what the server has. What it has later appears then,
-            and clients are notified that the lists have changed.
+        wait: Seconds that serving, and the first list for callers with other capabilities, wait
+            for what the server has. What it has later appears then, and clients are notified that
+            the lists have changed.
         backoff: How soon it is tried again.
         max_callers: How many connections there may be for single callers.
         caller_idle: Seconds after which such a connection is closed if it is not used.
@@ -193,6 +206,8 @@ class Remote(Provider):
         self._backoff = backoff or Backoff()
         self._question_timeout = (limits or Limits()).question_timeout
         self._on_state = on_state
+        self._offers = Offers()
+        self._taking = trio.Lock()
         self._upstreams: dict[Upstream, float] = {}  # and since when
         self._shared: Upstream | None = None
         self._watched = WatchedResources(name, self.changes.resource_updated)
@@ -294,12 +309,23 @@ class Remote(Provider):
             self.name,
             partial(open_for_caller, partial(self.connector, log_level=self._log_level)),
             nursery,
+            attend=self._attend_caller,
             limit=self._bounds.max_callers,
             idle=self._bounds.caller_idle,
             timeout=self._bounds.reconnect_timeout,
         )
         suspended = SuspendedCalls(nursery, self._bounds.max_held, self._question_timeout)
-        upstream = Upstream(main, calls, callers, suspended, nursery, self._log_level, self._tasks)
+        upstream = Upstream(
+            main,
+            calls,
+            callers,
+            suspended,
+            nursery,
+            self._log_level,
+            self._tasks,
+            self._offers,
+            self._list_for,
+        )
         return upstream
 
     # -- what it has ----------------------------------------------------------------------
@@ -311,12 +337,7 @@ class Remote(Provider):
         self.logs = "logging" in client.capabilities
         self._declared = client.capabilities
         self._has_resources = "resources" in client.capabilities
-        for kind in LISTED.values():
-            if kind.capability not in client.capabilities:
-                self._members.pop(kind.table, None)
-                await self.replace(kind.table, [])
-            else:
-                await self._refresh_table(client, kind)
+        await self._refresh_all(client, NONE)
         upstream.listed.set()
         self._is_listed = True
         self.note_filled()
@@ -326,6 +347,30 @@ class Remote(Provider):
             refresh = partial(self._refresh, client)
             await follow_lists(client, refresh, upstream.main.note_failure)
 
+    async def _attend_caller(self, client: Client, key: CallerKey) -> None:
+        """Follow what a legacy server lists for callers with some abilities; one at a time does."""
+        abilities = abilities_in(capabilities_of(key[-1]))
+        async with self._offers.turn(abilities):
+            await self._refresh_all(client, abilities)
+            refresh = partial(self._refresh, client, abilities=abilities)
+            await follow_lists(client, refresh, lambda error: None)
+
+    async def _list_for(self, client: Client, abilities: Abilities) -> None:
+        """Find out what a modern server lists for callers with some abilities."""
+        async with self._offers.turn(abilities):
+            if not self._offers.is_known(abilities):
+                await self._refresh_all(client, abilities)
+
+    async def _refresh_all(self, client: Client, abilities: Abilities) -> None:
+        for kind in LISTED.values():
+            if kind.capability in client.capabilities:
+                await self._refresh_table(client, kind, abilities)
+                continue
+            if abilities == NONE:
+                self._members.pop(kind.table, None)
+            await self._take(client, kind, abilities, [])
+        self._offers.note_followed(abilities, client)
+
     async def _renew_lists(self, client: Client) -> None:
         """Ask again for lists that are out of date, where the server tells of no changes."""
         while True:
@@ -334,15 +379,20 @@ class Remote(Provider):
             table = self._outdated.pop()
             await self._refresh_table(client, LISTED[table])
 
-    async def _refresh(self, client: Client, capability: Kind) -> None:
+    async def _refresh(self, client: Client, capability: Kind, abilities: Abilities = NONE) -> None:
+        others = self._offers.others if client.era == "modern" else []
         for kind in LISTED.values():
             if kind.capability == capability:
-                await self._refresh_table(client, kind)
+                for wanted in (abilities, *others):
+                    await self._refresh_table(client, kind, wanted)
 
-    async def _refresh_table(self, client: Client, kind: ListedKind) -> None:
+    async def _refresh_table(
+        self, client: Client, kind: ListedKind, abilities: Abilities = NONE
+    ) -> None:
         method, table = kind.list.name, kind.table
+        params = None if abilities == NONE else _asked_with(client, abilities)
         try:
-            listed, members = await list_pages(client, method, kind.items)
+            listed, members = await list_pages(client, method, kind.items, params)
         except (ClientError, McpError) as error:
             logger.warning("Server %s: %s failed: %s", self.name, method, error)
             return
@@ -350,11 +400,26 @@ class Remote(Provider):
             told = "Server %s lists %d %s; the first %d are taken"
             logger.warning(told, self.name, len(listed), table, self._bounds.max_items)
             listed = listed[: self._bounds.max_items]
+        if abilities == NONE:
+            self._members[table] = members, trio.current_time()
+        await self._take(client, kind, abilities, listed)
+
+    async def _take(
+        self, client: Client, kind: ListedKind, abilities: Abilities, listed: list[Json]
+    ) -> None:
+        """Have a table show what is listed, each to whom it is listed for."""
+        async with self._taking:
+            if not self._offers.put(kind, abilities, listed) and abilities != NONE:
+                return
+            nameless = [item for item in listed if not is_named(item, kind.key)]
+            await self._show(client, kind, [*self._offers.merged(kind), *nameless])
+
+    async def _show(self, client: Client, kind: ListedKind, listed: list[Json]) -> None:
+        table = kind.table
         if kind is TOOL:
             await session_of(client).take_tools(listed)
         if kind is PROMPT:  # what was there before must not be kept for ever
             self._real_names = {}
-        self._members[table] = members, trio.current_time()
         aside = convert if self._dereference_schemas else offload  # a small list may get large
         found, refused = await aside(partial(self._items, kind), listed)
         refused += await self.replace(table, found)
@@ -393,7 +458,18 @@ class Remote(Provider):
         made: Any = forwarded_entry(described, answer, pass_on=pass_on)
         if self._dereference_schemas and kind is TOOL:
             made = made.dereferenced()
-        return evolve(made, extra_fields=extra) if extra else made
+        rules = self._offers.rules(kind.table, name)
+        if extra or rules:
+            made = evolve(made, extra_fields=extra, visible=rules)
+        return made
+
+    def is_ready_for(self, caller: Context) -> bool:
+        return caller.lifespan is None or self._offers.is_known(abilities_of(caller))
+
+    async def ready_for(self, caller: Context) -> None:
+        upstream: Upstream = caller.lifespan
+        with trio.move_on_after(min(self._bounds.wait, self._bounds.reconnect_timeout)):
+            await upstream.find_lists(caller)
 
     def may_get(self, name: str) -> bool:
         """Whether the server has not yet said what it has."""
@@ -456,6 +532,17 @@ class Remote(Provider):
         answer = self._answers[COMPLETION.call.name]
         target = self._real_names.get(target, target)
         return forwarded_entry(ArgumentRef({"type": kind, key: target}, argument), answer)
+
+
+def _asked_with(client: Client, abilities: Abilities) -> dict[str, Json] | None:
+    """Return the parameters by which a modern server is asked for a list as if by such a caller."""
+    if client.era == "legacy":
+        return None
+    session = session_of(client)
+    own = session.options.identity.capabilities_in(
+        session.negotiated.revision, session.shared_extensions
+    )
+    return {"_meta": {META_CLIENT_CAPABILITIES: {**own, **capabilities_of(abilities)}}}
 
 
 async def _answer(method: str, params: dict[str, Json], context: Context) -> Mapping[str, Json]:

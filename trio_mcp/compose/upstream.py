@@ -11,7 +11,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
 from typing import Any, Final
@@ -26,6 +27,7 @@ from trio_mcp.client.result import is_not_found
 from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.compose.callers import CallerConnection, CallerConnections, CallerKey
 from trio_mcp.compose.calls import Ask, OpenCall, OpenCalls, ProxiedHandlers, Relay, owner_of
+from trio_mcp.compose.offers import Abilities, Offers, abilities_of, declared_by
 from trio_mcp.compose.supervised import SupervisedConnection
 from trio_mcp.compose.suspended import SuspendedCalls, about
 from trio_mcp.compose.tasks import PassedTasks
@@ -82,6 +84,9 @@ class Upstream:
     nursery: trio.Nursery
     _log_level: LoggingLevel
     _tasks: PassedTasks | None
+    _offers: Offers
+    _list_for: Callable[[Client, Abilities], Awaitable[None]]
+    """Finds out what a modern server lists for callers with some abilities."""
     listed: trio.Event = field(factory=trio.Event, init=False)
     """Set when it is known for the first time what the server has."""
     # The least severe level that a legacy server was asked for, if that is another one.
@@ -229,16 +234,36 @@ class Upstream:
     async def _in_session(
         self, declared: Params, method: str, params: Params, relay: Relay, ask: Ask
     ) -> Params:
-        context = relay.context
+        async with self._borrowed(relay.context, declared) as (client, calls):
+            return await self._exchange(client, calls, method, params, relay, ask)
+
+    @asynccontextmanager
+    async def _borrowed(
+        self, context: Context, declared: Params
+    ) -> AsyncIterator[tuple[Client, OpenCalls]]:
+        """Use a connection of a caller's own for the length of the block."""
         caller = context.connection_id
         key = (caller, context.principal, encode(declared))
         connection = await self.callers.connection(key, owner_of(context), alone=caller is None)
         try:
             with connection.used():
-                client = await self._opened(connection)
-                return await self._exchange(client, connection.calls, method, params, relay, ask)
+                yield await self._opened(connection), connection.calls
         finally:
             self.callers.note_free()
+
+    async def find_lists(self, context: Context) -> None:
+        """Have it found out what the server lists for a caller, and wait for that."""
+        abilities, client = abilities_of(context), self.main.current
+        try:
+            if client is None or client.era == "legacy":
+                async with self._borrowed(context, declared_by(context)):
+                    await self._offers.wait_until_known(abilities)
+            else:
+                self.nursery.start_soon(self._list_for, client, abilities)
+                await self._offers.wait_until_known(abilities)
+        except ClientError as error:
+            told = "It is not known what server %s lists for a caller: %s"
+            logger.warning(told, self.main.name, error)
 
     async def _opened(self, connection: CallerConnection) -> Client:
         await connection.settled.wait()

@@ -37,6 +37,7 @@ from trio_mcp.wire.methods import CAPABILITIES, METHODS, Method
 if TYPE_CHECKING:
     from trio_mcp.layers.log_bridge import LogBridge
     from trio_mcp.registry.completions import Completer, Completers
+    from trio_mcp.registry.context import Context
     from trio_mcp.registry.dependencies import Dependencies
     from trio_mcp.registry.extensions import Added, Extension, Extensions
     from trio_mcp.registry.middleware import OpenLifespan
