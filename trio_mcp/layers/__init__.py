@@ -84,7 +84,7 @@ def _relay(entry: Any) -> Relaying | None:
         return None
     from trio_mcp.layers.forwarding import Relaying  # few registries mount anything
 
-    return Relaying(begin)
+    return Relaying(begin, entry.name)
 
 
 def _around_results(entry: Any) -> list[NamedLayer]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from trio_mcp.layers.call import Call, Handler
-from trio_mcp.layers.mounting import entering
 from trio_mcp.threads import is_large, offload
 from trio_mcp.wire.answers import RawResult, Result
 from trio_mcp.wire.conversion import from_wire, to_wire
@@ -75,13 +74,25 @@ class Relaying:
 
     begin: Begin
     """Sends a call on at once."""
+    name: str
+    """What is asked for, as the server elsewhere knows it."""
+    provider: Any = None
+    """The provider that the server is; `None` where that is what is served."""
     outward: Callable[[dict[str, Json]], dict[str, Json]] | None = None
     """Has a result name resources as they are to be found in the registry, if others do not."""
 
     def mounted(self, origin: Any) -> Relaying:
         """Return what it is where the entry is mounted (a `MountInfo`)."""
-        begin = entering(origin, self.begin)
-        return Relaying(begin, origin.outward if origin.renames_uris else None)
+        provider = origin.mount.provider if self.provider is None else self.provider
+        outward = origin.outward if origin.renames_uris else None
+        return evolve(self, provider=provider, outward=outward)
+
+    def send(
+        self, exchange: Any, arguments: Any, timeout: float, on_news: Callable[[Any], object]
+    ) -> Any:
+        """Send a call on (`Begin`)."""
+        call = Call(exchange, exchange.entry, self.name, arguments, self.provider)
+        return self.begin(call, timeout, on_news)
 
     def result(self, response: Response | None) -> RawResult | None:
         """Prepare the response of a modern server for a modern caller.
@@ -106,7 +117,8 @@ def _drop_server_info(members: dict[str, Json]) -> None:
     """Leave out who the other server is: this server gives its own."""
     meta = members.get("_meta")
     if isinstance(meta, dict) and META_SERVER_INFO in meta:
-        members["_meta"] = own = {key: meta[key] for key in meta if key != META_SERVER_INFO}
+        members["_meta"] = own = {**meta}
+        del own[META_SERVER_INFO]
         if not own:
             del members["_meta"]
 

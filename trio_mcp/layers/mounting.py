@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from trio_mcp.layers.call import Call, Handler
@@ -10,21 +9,21 @@ from trio_mcp.threads import offload
 from trio_mcp.wire.answers import Result
 
 
-def entering(origin: Any, inner: Callable[..., Any]) -> Callable[..., Any]:
+def entering(origin: Any, inner: Handler) -> Handler:
     """Make the handler that runs a provider's own chain, with the names and the state it knows.
 
     Args:
         origin: Where the entry comes from (a `MountInfo`).
-        inner: What the provider runs for it: a `Handler`, or a `Relay`.
+        inner: What the provider runs for it.
     """
 
-    def run(call: Call, *how: Any) -> Any:
+    def run(call: Call) -> Any:
         context = call._context
         provider, name = origin.mount.provider, origin.own_name(call.name)
         if context is not None:  # middleware out there may have put another in its place
             context = lambda: origin.inside(call.make_context())  # noqa: E731
         entry = origin.item
-        return inner(Call(call.exchange, entry, name, call.arguments, provider, context), *how)
+        return inner(Call(call.exchange, entry, name, call.arguments, provider, context))
 
     return run
 

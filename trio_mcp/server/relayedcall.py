@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from math import inf
 
-from trio_mcp.layers.call import Call
 from trio_mcp.peer.cancellation import PeerReason
 from trio_mcp.peer.inbound import Carrier, Scope
 from trio_mcp.peer.outbound import DeadlinePassed
@@ -28,12 +27,10 @@ class RelayedCall(HandlerCall):
     _began = 0.0
 
     def relay(self, carrier: Carrier) -> bool:
-        context, relay = self.context, self.entry.relay
-        is_bound = self.arguments.__class__ is dict
-        if relay is None or not (is_bound and context.server.chains.are_bare(context.method)):
+        context, arguments = self.context, self.arguments
+        if arguments.__class__ is not dict or not context.server.chains.are_bare(context.method):
             return False
-        call = Call(self, self.entry, self.name, self.arguments)
-        self.sent = relay.begin(call, self.timeout, self._take_news)
+        self.sent = self.entry.relay.send(self, arguments, self.timeout, self._take_news)
         if self.sent is None:
             return False
         self._carrier = carrier
