@@ -152,6 +152,7 @@ class OutgoingRequests(OpenRequests):
             return None
         request = RelayedRequest(self.next_id(), method, params, limit, self, lines, on_end, owner)
         line = request.line
+        request.params = None  # or all that are open would be kept as objects besides
         self.add(request)
         lines.put_nowait(line)
         return request
