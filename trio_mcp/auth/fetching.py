@@ -29,10 +29,7 @@ from trio_mcp.system.responses import Body
 from trio_mcp.wire import codec
 from trio_mcp.wire.weight import is_heavier
 
-FORM: Final = {
-    "Accept": "application/json",
-    "Content-Type": "application/x-www-form-urlencoded",
-}
+FORM: Final = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
 """Headers of a form that asks for JSON."""
 MOST_BYTES: Final = 1 << 20
 """Bytes of a body at most."""

@@ -103,9 +103,7 @@ def _session(history: History | None) -> PromptSession[str]:
     from prompt_toolkit.output import create_output
 
     return PromptSession(
-        history=history,
-        complete_while_typing=False,
-        output=create_output(stdout=sys.stderr),
+        history=history, complete_while_typing=False, output=create_output(stdout=sys.stderr)
     )
 
 

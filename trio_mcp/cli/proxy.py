@@ -161,10 +161,7 @@ def _next_depth() -> str:
 
 @asynccontextmanager
 async def _shown(
-    opened: AbstractAsyncContextManager[Gateway],
-    search: bool,
-    pinned: tuple[str, ...],
-    watch: bool,
+    opened: AbstractAsyncContextManager[Gateway], search: bool, pinned: tuple[str, ...], watch: bool
 ) -> AsyncIterator[Registry]:
     from trio_mcp.compose import searchable
 
@@ -218,9 +215,7 @@ async def _follow(file: Path, changes: AsyncIterable[str], found: Gateway) -> No
 
 
 def _serve(
-    opened: AbstractAsyncContextManager[Registry],
-    http: HttpServerOptions,
-    options: ProxyOptions,
+    opened: AbstractAsyncContextManager[Registry], http: HttpServerOptions, options: ProxyOptions
 ) -> int:
     http.check()
     options.configure()

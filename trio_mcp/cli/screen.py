@@ -105,11 +105,7 @@ class Screen:
             yield
 
     def table(
-        self,
-        headers: Sequence[str],
-        rows: Iterable[Sequence[str]],
-        *,
-        empty_columns: bool = True,
+        self, headers: Sequence[str], rows: Iterable[Sequence[str]], *, empty_columns: bool = True
     ) -> None:
         """Write a table to stdout; empty columns can be left out."""
         rows = list(rows)

@@ -30,12 +30,7 @@ from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.client.state import ClientState, Connected, Connecting
 from trio_mcp.client.subscription import subscription
 from trio_mcp.client.tools import RemoteTool
-from trio_mcp.errors import (
-    ClientError,
-    InvalidResult,
-    ProtocolError,
-    ResponseTooLarge,
-)
+from trio_mcp.errors import ClientError, InvalidResult, ProtocolError, ResponseTooLarge
 from trio_mcp.loggers import logger_of
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Kind

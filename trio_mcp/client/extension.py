@@ -16,12 +16,7 @@ from trio_mcp.client.session import ClientRequest, ClientSession
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.public import public_in
 from trio_mcp.registry.checks import json_of
-from trio_mcp.wire.extensions import (
-    Kind,
-    check_identifier,
-    check_method,
-    check_name,
-)
+from trio_mcp.wire.extensions import Kind, check_identifier, check_method, check_name
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.methods import METHODS, Method
 from trio_mcp.wire.revisions import Era

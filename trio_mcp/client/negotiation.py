@@ -18,13 +18,7 @@ import trio
 from attrs import field, frozen
 
 from trio_mcp.client.transport import ClientTransport
-from trio_mcp.errors import (
-    HttpError,
-    ProtocolError,
-    RateLimited,
-    RequestTooLarge,
-    Unauthorized,
-)
+from trio_mcp.errors import HttpError, ProtocolError, RateLimited, RequestTooLarge, Unauthorized
 from trio_mcp.threads import offload
 from trio_mcp.wire import revisions
 from trio_mcp.wire.conversion import from_wire, to_wire

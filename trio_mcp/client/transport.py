@@ -17,14 +17,7 @@ from trio_mcp.peer.requests import RelayedRequest
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
-from trio_mcp.wire.jsonrpc import (
-    Id,
-    Json,
-    Malformed,
-    Notification,
-    Request,
-    Response,
-)
+from trio_mcp.wire.jsonrpc import Id, Json, Malformed, Notification, Request, Response
 from trio_mcp.wire.methods import ELICIT
 
 logger = logger_of("trio_mcp.client")

@@ -128,11 +128,7 @@ class Gateway:
     """Many servers in one registry. Made by `open_gateway`."""
 
     def __init__(
-        self,
-        registry: Registry,
-        tasks: PassedTasks,
-        nursery: trio.Nursery,
-        options: dict[str, Any],
+        self, registry: Registry, tasks: PassedTasks, nursery: trio.Nursery, options: dict[str, Any]
     ) -> None:
         self.registry: Final = registry
         """What to serve."""

@@ -36,11 +36,7 @@ from trio_mcp.wire.closest import did_you_mean
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.offers import (
-    GetPromptResult,
-    PromptDescription,
-    ResourceTemplateDescription,
-)
+from trio_mcp.wire.offers import GetPromptResult, PromptDescription, ResourceTemplateDescription
 from trio_mcp.wire.payloads import LoggingLevel, ResourceDescription
 
 logger = logger_of("trio_mcp.compose")
@@ -191,10 +187,7 @@ class ServerGroup:
 
     @overload
     async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Json] | None = None,
-        **options: Unpack[CallOptions],
+        self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[CallOptions]
     ) -> CallResult: ...
 
     @overload

@@ -34,12 +34,7 @@ from trio_mcp.compose.tasks import PassedTasks
 from trio_mcp.errors import ClientError, ProtocolError, ServerUnavailable
 from trio_mcp.loggers import logger_of
 from trio_mcp.registry import Context
-from trio_mcp.wire.errors import (
-    INTERNAL_ERROR,
-    McpError,
-    ResourceNotFound,
-    ToolError,
-)
+from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
 from trio_mcp.wire.extensions import TASKS
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.methods import CALL_TOOL, READ_RESOURCE
@@ -290,13 +285,7 @@ class Upstream:
     # -- a request ------------------------------------------------------------------------
 
     async def _exchange(
-        self,
-        client: Client,
-        calls: OpenCalls,
-        method: str,
-        params: Params,
-        relay: Relay,
-        ask: Ask,
+        self, client: Client, calls: OpenCalls, method: str, params: Params, relay: Relay, ask: Ask
     ) -> Params:
         """Send a request to the server, and relay what it says meanwhile."""
         context = relay.context

@@ -223,11 +223,7 @@ class _Following:
         return list(changed)
 
     async def _hold(
-        self,
-        scope: trio.CancelScope,
-        uris: list[str],
-        missed: Collection[str],
-        handover: _Handover,
+        self, scope: trio.CancelScope, uris: list[str], missed: Collection[str], handover: _Handover
     ) -> None:
         try:
             with scope:

@@ -84,10 +84,7 @@ class Run:
 
 
 async def load_stdio(
-    lines: StreamLines,
-    calls: Iterator[tuple[int, bytes]],
-    in_flight: int,
-    seconds: float,
+    lines: StreamLines, calls: Iterator[tuple[int, bytes]], in_flight: int, seconds: float
 ) -> Run:
     sent: dict[int, float] = {}
     times: list[float] = []

@@ -125,8 +125,7 @@ class HttpOptions:
     verify: ssl.SSLContext | bool = field(default=True, validator=_trusts)
     trust_env: bool = field(default=True, validator=is_a(bool))
     unix_socket: str | None = field(
-        default=None,
-        validator=[is_a(str, NoneType), _is_path, validators.optional(_direct)],
+        default=None, validator=[is_a(str, NoneType), _is_path, validators.optional(_direct)]
     )
     client_factory: Callable[[], httpx2.AsyncClient] | None = field(
         default=None, validator=[is_function, validators.optional(_alone)]

@@ -24,13 +24,7 @@ from trio_mcp.client.http.endpoint import Endpoint, Reply
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.http.refusals import refusal
 from trio_mcp.client.http.streams import EVENTS
-from trio_mcp.errors import (
-    ClientError,
-    ConnectionLost,
-    ProtocolError,
-    RateLimited,
-    Unauthorized,
-)
+from trio_mcp.errors import ClientError, ConnectionLost, ProtocolError, RateLimited, Unauthorized
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.requests import OpenRequests
 from trio_mcp.peer.time_limits import Pause, TimeLimit, pausable

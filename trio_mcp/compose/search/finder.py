@@ -160,10 +160,7 @@ class Finder:
 
 
 async def _asked(
-    rank: Rank,
-    query: str,
-    offers: Mapping[str, Described],
-    threads: trio.CapacityLimiter | None,
+    rank: Rank, query: str, offers: Mapping[str, Described], threads: trio.CapacityLimiter | None
 ) -> Collection[str]:
     if is_async(rank):
         found: Any = rank(query, offers)

@@ -314,12 +314,7 @@ class _Reaching:
         return self._named(tool, "prompts", arguments, reach, PromptTarget)
 
     def _named(
-        self,
-        tool: Tool,
-        table: Table,
-        arguments: dict[str, Json],
-        reach: Reach,
-        kind: type[Target],
+        self, tool: Tool, table: Table, arguments: dict[str, Json], reach: Reach, kind: type[Target]
     ) -> Target:
         given = _checked(tool, arguments)
         named, noun = given["name"], table.removesuffix("s")

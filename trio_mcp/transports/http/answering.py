@@ -21,13 +21,7 @@ from trio_mcp.background import background_task
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.peer.runner import Runner
-from trio_mcp.transports.http.request import (
-    Disconnected,
-    Header,
-    HttpRequest,
-    Pieces,
-    pieces_of,
-)
+from trio_mcp.transports.http.request import Disconnected, Header, HttpRequest, Pieces, pieces_of
 from trio_mcp.transports.http.server.asgi import CANCELS
 from trio_mcp.wire.answers import Reply, reply_line
 from trio_mcp.wire.errors import (

@@ -234,10 +234,7 @@ def _finite(values: Mapping[str, float]) -> dict[str, float]:
 def text_of(snapshot: Snapshot) -> bytes:
     lines: list[str] = []
     for family, (kind, about, samples) in snapshot.items():
-        lines += (
-            f"# HELP {family} {about.translate(_HELP_ESCAPES)}",
-            f"# TYPE {family} {kind}",
-        )
+        lines += (f"# HELP {family} {about.translate(_HELP_ESCAPES)}", f"# TYPE {family} {kind}")
         for name, values in samples.items():
             lines += (f"{name}{labels} {_number(value)}" for labels, value in values.items())
     return "\n".join([*lines, ""]).encode(errors="backslashreplace")

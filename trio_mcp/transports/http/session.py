@@ -34,26 +34,12 @@ from trio_mcp.store.errors import StoreError
 from trio_mcp.telemetry import HTTP
 from trio_mcp.transports.http.bodies import LongBody
 from trio_mcp.transports.http.events import EventStore
-from trio_mcp.transports.http.request import (
-    HttpRequest,
-    Refusal,
-    no_session,
-    no_stream,
-    pieces_of,
-)
+from trio_mcp.transports.http.request import HttpRequest, Refusal, no_session, no_stream, pieces_of
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sharing.interface import STANDALONE, EventStream, SessionSharing
 from trio_mcp.wire.answers import Answer, Reply, reply_line
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
-from trio_mcp.wire.jsonrpc import (
-    Batch,
-    Id,
-    Json,
-    Notification,
-    Request,
-    Response,
-    trimmed,
-)
+from trio_mcp.wire.jsonrpc import Batch, Id, Json, Notification, Request, Response, trimmed
 from trio_mcp.wire.settings import is_setting
 from trio_mcp.wire.sse import encode_event
 
@@ -281,9 +267,7 @@ class HttpSession:
         self.requests: Final = OutgoingRequests(self.standalone, sharing.prefix)
         self._slots = Slots(server.limits.max_concurrent_calls, slots)
         self.inbound: Final = Inbound(
-            Dispatcher(server, self.session),
-            self._slots,
-            self.requests.respond,
+            Dispatcher(server, self.session), self._slots, self.requests.respond
         )
         self._changes = server.catalogue.changes
         self._runner = runner

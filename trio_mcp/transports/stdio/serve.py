@@ -85,11 +85,7 @@ async def serve_process(
             registry.name,
         )
     watch = [] if outlive_parent or _ends_by_itself(0) else [partial(_stop_with_parent, lifecycle)]
-    async with (
-        open_stdio() as stream,
-        said_without_waiting(stdout_fd=1),
-        background_task(*watch),
-    ):
+    async with open_stdio() as stream, said_without_waiting(stdout_fd=1), background_task(*watch):
         await serve_connection(
             registry,
             stream,

@@ -14,12 +14,7 @@ from trio_mcp.transports.http.server.listeners import (
     open_unix,
     secured,
 )
-from trio_mcp.transports.http.server.serve import (
-    HttpServer,
-    addresses_of,
-    close_all,
-    serve_asgi,
-)
+from trio_mcp.transports.http.server.serve import HttpServer, addresses_of, close_all, serve_asgi
 from trio_mcp.transports.http.server.service import HttpCounters
 
 __all__ = [

@@ -115,9 +115,7 @@ async def serve_asgi(
 
 
 async def _accept(
-    listener: trio.abc.Listener[trio.abc.Stream],
-    service: Service,
-    nursery: trio.Nursery,
+    listener: trio.abc.Listener[trio.abc.Stream], service: Service, nursery: trio.Nursery
 ) -> None:
     quiet_until = -inf
     with closing(Backlog(listener)) as backlog:

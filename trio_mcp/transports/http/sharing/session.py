@@ -58,15 +58,7 @@ from trio_mcp.transports.http.sharing.interface import (
     SessionSharing,
 )
 from trio_mcp.transports.http.sharing.recording import ElsewhereStream, Recorder, SharedRecord
-from trio_mcp.wire.jsonrpc import (
-    Id,
-    Json,
-    Notification,
-    Response,
-    decode,
-    error_line,
-    result_line,
-)
+from trio_mcp.wire.jsonrpc import Id, Json, Notification, Response, decode, error_line, result_line
 from trio_mcp.wire.revisions import LEGACY
 
 logger = logger_of("trio_mcp.http")
