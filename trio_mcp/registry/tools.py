@@ -60,10 +60,12 @@ NAME_CHARACTERS: Final = re.compile(r"[A-Za-z0-9_.-]+")
 logger = logger_of("trio_mcp.tools")
 
 
-@frozen(eq=False, kw_only=True, repr=False)
+@frozen(eq=False, kw_only=True, repr=False, slots=False)
 class Tool(ReturnsContent):
     """A registered tool. Made by `Registry.tool` and `Registry.add_tool`."""
 
+    # No slots: with them, cached properties need a `__getattr__`, and all attributes are found
+    # slowly by a class that has one. Each call reads a dozen.
     kind: ClassVar[Literal["tool"]] = "tool"
     description: ToolDescription
     """As `tools/list` shows it."""
