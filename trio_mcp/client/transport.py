@@ -164,7 +164,7 @@ class ServerRequestCall(InboundRequest):
             return self._failed()
         return self.unfinished()
 
-    def _unsendable(self) -> McpError:
+    def _unsendable(self, result: Json) -> McpError:
         logger.error("%s failed: its answer cannot be encoded", self.label)
         return self._failed()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final
 
 from trio_mcp.layers.call import Call, Handler, Layer
@@ -37,7 +36,7 @@ def converting(entry: Any) -> Layer:
             except McpError as error:
                 exchange.log_unsendable(error)
                 raise
-            return Result(members, kind is str, large, partial(exchange.unsendable, value))
+            return Result(members, kind is str, large, exchange.unsendable, value)
 
         return run
 

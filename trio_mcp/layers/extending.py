@@ -53,8 +53,7 @@ def extending(
                 result: Result = await inner(call)
                 return result
             members = await proceed(call, around)
-            blamed = partial(call.exchange.unsendable, members)
-            return Result(members, is_large=is_large(members), on_encode_error=blamed)
+            return Result(members, False, is_large(members), call.exchange.unsendable, members)
 
         async def proceed(call: Call, around: list[AroundCalls]) -> dict[str, Json]:
             if not around:

@@ -59,6 +59,8 @@ class ReturnsContent(Handler):
         return None
 
     def to_result(self, value: Any, name: str, revision: Revision) -> dict[str, Json]:
+        if value.__class__ is str and self.check_output is None:  # most of them, the shortest way
+            return {"content": [{"type": "text", "text": value}]}
         return result_to_wire(self, value, revision)
 
     def reads_files(self, value: Any) -> bool:
@@ -88,8 +90,6 @@ def result_to_wire(tool: ReturnsContent, value: Any, revision: Revision) -> dict
     Raises:
         InvalidResult: The value is no result, or does not fit the output schema (`-32603`).
     """
-    if value.__class__ is str and tool.check_output is None:
-        return {"content": [{"type": "text", "text": value}]}
     result = converted(tool, value)
     structured = result.structured_content
     has_one = structured is not None or (tool.check_output is not None and not result.is_error)

@@ -12,7 +12,6 @@ One line answers it in the end, as for any other request: `Inbound` sees to that
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from math import inf
 from typing import Any, Final
 
@@ -108,10 +107,8 @@ class RequestCall(InboundRequest):
             try:
                 with scope:
                     members = await self._through()
-                    unsendable = partial(self._unsendable, members)
-                    answer: Answer = Result(
-                        members, is_large=is_large(members), on_encode_error=unsendable
-                    )
+                    large = is_large(members)
+                    answer: Answer = Result(members, False, large, self._unsendable, members)
             except BaseException as error:
                 answer = self._failure(unwrapped(error))
                 if scope.cancel_called:

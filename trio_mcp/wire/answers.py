@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from attrs import define, field
 
@@ -18,7 +19,6 @@ from trio_mcp.wire.jsonrpc import (
     encode,
     error_line,
     join_batch,
-    result_line,
 )
 
 logger = logger_of("trio_mcp")
@@ -33,8 +33,10 @@ class Result:
     """Whether it is known to hold no NaN and no infinite number."""
     is_large: bool = False
     """Whether to encode it would hold up an event loop."""
-    on_encode_error: Callable[[], McpError] | None = None
-    """Makes the error to send if the members turn out not to be JSON."""
+    on_encode_error: Callable[[Any], McpError] | None = None
+    """Makes the error to send if the members turn out not to be JSON, from their source."""
+    source: Any = None
+    """What the members were made of."""
     _encoded: bytes | None = None
 
     def encode(self) -> McpError | None:
@@ -56,13 +58,13 @@ class Result:
         if self._encoded is not None:
             return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (encode(id)[:-1], self._encoded)
         try:
-            return result_line(id, self.members, self.is_finite)
+            return encode({"jsonrpc": "2.0", "id": id, "result": self.members}, self.is_finite)
         except Exception:
             return error_line(id, self._unsendable())
 
     def _unsendable(self) -> McpError:
         if self.on_encode_error is not None:
-            return self.on_encode_error()
+            return self.on_encode_error(self.source)
         logger.error("Internal error: a result cannot be encoded")
         return McpError(INTERNAL_ERROR, "Internal error")
 
