@@ -56,7 +56,7 @@ class Exchange(Protocol):
     capabilities: dict[str, Json]
     """The capabilities that the caller has declared."""
     conversation: Any
-    """The conversation with the caller, which begins when this is first asked for."""
+    """The conversation with the caller; `None` until it has begun."""
     converses: bool
     """Whether anything that runs gets a context."""
     scope: Any
@@ -65,9 +65,11 @@ class Exchange(Protocol):
     """Whether the call has left a cancel scope or a nursery open in its task."""
     finished_in_time: bool
     """Whether the result counts although the call was cancelled."""
-
     sent: Any
     """What was sent on before the call ran, with its answer; mostly `None`."""
+
+    def begin_conversation(self) -> Any:
+        """Return the conversation with the caller, which begins when it is first asked for."""
 
     def ended(self, outcome: str, answer: Answer) -> Answer:
         """Log how a call has ended by itself, and return the answer."""

@@ -55,7 +55,7 @@ async def _prepare(call: Call, result: Result) -> None:
     exchange, members = call.exchange, result.members
     if members.get("resultType") == "input_required":
         await exchange.hash_binding()
-        result.members = exchange.conversation.pass_on(members)
+        result.members = exchange.begin_conversation().pass_on(members)
         return
     if not exchange.revision.modern:
         wraps = getattr(call.entry, "wrapped_output", None) is not None

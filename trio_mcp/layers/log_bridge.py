@@ -147,7 +147,7 @@ def bridging(bridges_of: Callable[[Any], Sequence[LogBridge]]) -> Layer:
             bridges = bridges_of(call.entry)
             if not bridges:
                 return await inner(call)
-            caller = call.exchange.conversation
+            caller = call.exchange.begin_conversation()
             served = _Served(bridges, caller, trio.lowlevel.current_trio_token())
             try:
                 with serving(served):

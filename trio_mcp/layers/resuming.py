@@ -14,7 +14,7 @@ def resuming(inner: Handler) -> Handler:
         exchange = call.exchange
         await exchange.hash_binding()
         if exchange.converses:  # else nothing looks at the state
-            await exchange.conversation.consume_state()
+            await exchange.begin_conversation().consume_state()
         return await inner(call)
 
     return run

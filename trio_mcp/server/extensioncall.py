@@ -68,4 +68,5 @@ def request_of(extension: AroundCalls, call: Call) -> ExtensionRequest:
     """Make what an extension gets of a call."""
     exchange, identifier = call.exchange, extension.identifier
     context, option = call.make_context(), call.entry.extensions.get(identifier)
-    return request_for(identifier, exchange.context, context, option, exchange.conversation.answers)
+    answers = exchange.begin_conversation().answers
+    return request_for(identifier, exchange.context, context, option, answers)

@@ -40,6 +40,7 @@ class HandlerCall(InboundRequest):
     label: str = ""  # in place of the property
     timeout: float = 0.0
     outcome = "cancelled"
+    conversation: Any = None  # a `RequestConversation`, once it has begun
     _lending: Lending | None = None
     sent: Any = None
 
@@ -53,7 +54,7 @@ class HandlerCall(InboundRequest):
         self.label = entry.label
         timeout = entry.timeout
         self.timeout = context.server.usual_timeout if timeout is None else timeout
-        self._conversation: Any = None  # a `RequestConversation`, once something asks for it
+        self.revision: Revision = context.caller.revision
 
     def run(self, scope: Scope) -> Awaitable[Answer | None]:
         context, arguments = self.context, self.arguments
@@ -63,13 +64,14 @@ class HandlerCall(InboundRequest):
 
     def ended(self, outcome: str, answer: Answer) -> Answer:
         self.outcome = outcome
-        if self._conversation is not None:
-            self._conversation.finish()
-        self._log()
+        if self.conversation is not None:
+            self.conversation.finish()
+        if logger.isEnabledFor(logging.INFO):
+            self._log()
         return self.context.completed(answer)
 
     def cut_short(self) -> Answer | None:
-        conversation = self._conversation
+        conversation = self.conversation
         if conversation is None:
             return self.unfinished()
         conversation.close()
@@ -88,7 +90,8 @@ class HandlerCall(InboundRequest):
         if self.answered:  # while it went on
             return None
         self.outcome = "timeout" if self.cause is None else "cancelled"
-        self._log()
+        if logger.isEnabledFor(logging.INFO):
+            self._log()
         if self.cause is None:
             text = f"{self.entry.label} timed out after {self.timeout:g} s"
             return self.context.completed(self.entry.failed(text))
@@ -97,7 +100,7 @@ class HandlerCall(InboundRequest):
     @property
     def finished_in_time(self) -> bool:
         scope: Any = self.scope
-        unwound = self._conversation is not None and self._conversation.unwinding
+        unwound = self.conversation is not None and self.conversation.unwinding
         return self.cause is Cause.SHUTDOWN and not (unwound or scope.cancelled_caught)
 
     # -- what its layers ask for (`Exchange` says what each is) ----------------------------
@@ -118,10 +121,6 @@ class HandlerCall(InboundRequest):
         return gets_context or chains.converse(self.context.method, self.entry)
 
     @property
-    def revision(self) -> Revision:
-        return self.context.caller.revision
-
-    @property
     def params(self) -> dict[str, Json]:
         return self.context.params
 
@@ -137,7 +136,7 @@ class HandlerCall(InboundRequest):
         return view_of(self.context)
 
     def context_of(self, call: Call) -> Context:
-        return self.context.make_context(call.name, self.conversation, call.provider)
+        return self.context.make_context(call.name, self.begin_conversation(), call.provider)
 
     def state_of(self, provider: Any) -> Any:
         return self.context.server.state_of(provider)
@@ -154,22 +153,17 @@ class HandlerCall(InboundRequest):
     def lends(self, slots: HeldSlots) -> None:
         self.lending.add(slots)
 
-    @property
-    def conversation(self) -> Any:
-        if self._conversation is None:  # the modules are not imported before they are needed
+    def begin_conversation(self) -> Any:
+        if self.conversation is None:  # the modules are not imported before they are needed
             if self.revision.modern:
                 from trio_mcp.server.modern_conversation import ModernConversation
 
-                self._conversation = ModernConversation(self.context, self)
+                self.conversation = ModernConversation(self.context, self)
             else:
                 from trio_mcp.server.legacy_conversation import LegacyConversation
 
-                self._conversation = LegacyConversation(self.context, self)
-        return self._conversation
-
-    @conversation.setter
-    def conversation(self, conversation: Any) -> None:
-        self._conversation = conversation
+                self.conversation = LegacyConversation(self.context, self)
+        return self.conversation
 
     async def hash_binding(self) -> None:
         await self.context.hash_binding(self.entry.kind)
@@ -190,10 +184,9 @@ class HandlerCall(InboundRequest):
         logger.error(message, self.label, exc_info=error, extra=self.log_fields())
 
     def _log(self) -> None:
-        if logger.isEnabledFor(logging.INFO):
-            waited = self.scope is None and self.sent is None  # it never ran
-            duration = 0.0 if waited else trio.current_time() - self.started
-            log_call(self.label, self.outcome, duration, self.log_fields())
+        waited = self.scope is None and self.sent is None  # it never ran
+        duration = 0.0 if waited else trio.current_time() - self.started
+        log_call(self.label, self.outcome, duration, self.log_fields())
 
     def log_fields(self) -> dict[str, Json]:
         return fields_of(self.entry.kind, self.entry.name, self.context)

@@ -78,8 +78,9 @@ class RequestContext:
 
     def completed(self, answer: Answer) -> Answer:
         """Do the same with an answer, if it is a result."""
-        if isinstance(answer, Result):
-            answer.members = self.server.complete(answer.members, self.caller.revision)
+        revision = self.caller.revision
+        if revision.modern and isinstance(answer, Result):
+            answer.members = self.server.complete(answer.members, revision)
         return answer
 
     def binding(self, kind: str) -> Json | HashedBinding:
