@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
-from operator import is_
+from operator import is_not
 from typing import Final
 
 import trio
@@ -107,7 +107,7 @@ class CallTasks:
         if len(now) != len(self._values):  # what it began with can be changed, and not removed
             return True
         # By identity: equal values may be two all the same, and `==` may be an author's.
-        return not all(map(is_, now.values(), self._values))
+        return bool(now) and any(map(is_not, now.values(), self._values))
 
     async def _sleep(self, task: Task) -> None:
         def abort(_: object) -> Abort:

@@ -333,11 +333,11 @@ class Connection(ReplyChannel):
             self._lines.put_nowait(reply_line(id_of_message(message), reply))
 
     def _start(self, request: InboundRequest) -> None:
-        if request.waiting_in is not None:
-            request.start = self._start
-        elif request.has_slots or request.long_lived:
+        if request.has_slots or request.long_lived:
             if request.relay is None or not request.relay(self):
                 self._calls.start_soon(request)
+        elif request.waiting_in is not None:
+            request.start = self._start
         else:  # it was cancelled in the queue, so there is nothing to run
             self.finish(request, request.unfinished())
 

@@ -213,33 +213,30 @@ class Slots:
         shared: Slots of which each call needs one as well, such as those of a whole app.
     """
 
-    __slots__ = ("__weakref__", "_common", "_queue", "_shared", "free", "waiting")
+    __slots__ = ("__weakref__", "_common", "_needed", "_queue", "free", "waiting")
 
     def __init__(self, count: int, shared: Slots | None = None) -> None:
         self.free = count
-        self._shared = shared
         self._common: Slots = self if shared is None else shared._common
+        self._needed: tuple[Slots, ...] = (self,) if shared is None else (self, *shared._needed)
         self._queue: OrderedDict[InboundRequest, None] = OrderedDict()
         self.waiting = 0
         """How many queue here, and for slots that share these."""
 
     def take(self, request: InboundRequest) -> bool:
         """Take a slot here and a shared one, or queue for what is missing; returns if both."""
-        slots: Slots | None = self
-        while slots is not None:
+        for slots in self._needed:
             if not slots.free:
                 slots._queue[request] = None
                 self._common.waiting += 1
                 request.waiting_in = slots
                 return False
             slots.free -= 1
-            slots = slots._shared
         request.has_slots = True
         return True
 
     def give_back(self, request: InboundRequest) -> None:
         """Give back what a request has, or leave the queue that it is in. The next ones move up."""
-        slots: Slots | None = self
         missing, request.waiting_in = request.waiting_in, None
         if missing is not None:
             self._leave(missing, request)
@@ -248,11 +245,12 @@ class Slots:
         elif request.lent:
             missing, request.lent = self._common, False
         request.has_slots = False
-        while slots is not missing and slots is not None:
+        for slots in self._needed:
+            if slots is missing:
+                break
             slots.free += 1
             if slots._queue:
                 slots._move_up()
-            slots = slots._shared
 
     def lend(self, request: InboundRequest) -> bool:
         """Give back the slot that others could need, while a request waits for something.

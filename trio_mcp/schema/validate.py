@@ -158,7 +158,7 @@ def plain_test(schema: Mapping[str, Any]) -> Callable[[Any], bool] | None:
     if any(not isinstance(name, str) or classes.get(name) is None for name in required):
         return None
     needed = frozenset(required)
-    find = classes.get
+    find = {name: kinds for name, kinds in classes.items() if kinds}.get
     nothing: frozenset[type] = frozenset()
     everything = len(classes)
 
@@ -166,7 +166,7 @@ def plain_test(schema: Mapping[str, Any]) -> Callable[[Any], bool] | None:
         if value.__class__ is not dict:
             return False
         for name, each in value.items():
-            if each.__class__ not in (find(name) or nothing) or each != each:
+            if each.__class__ not in find(name, nothing) or each != each:
                 return False
         return len(value) == everything or needed <= value.keys()
 
