@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from tests.cli.support import COMMAND
 from tests.cli.test_proxy import configured
@@ -185,13 +186,14 @@ async def test_a_pinned_name_is_looked_for_once_its_server_is_there(
 
     async with open_gateway(servers) as gateway:
         async with connect(searchable(gateway.registry, pinned=pinned)) as client:
-            assert said() == [
+            assert sorted(said()) == [
                 "'gateway' has no tool, resource or prompt 'good_ecko'; did you mean 'good_echo'?",
                 "'gateway' has no tool, resource or prompt 'neither'",
             ]
             async with client.subscribe(lists=["tools"]) as changes:
                 slow.may_go_on.set()
                 assert await anext(changes) == ListChanged("tools")
+            await wait_all_tasks_blocked()
             last = (
                 "'gateway' has no tool, resource or prompt 'slow_ecko'; did you mean 'slow_echo'?"
             )
@@ -210,5 +212,5 @@ async def test_what_a_registry_leaves_out_is_looked_for_once_its_server_is_there
         assert "'front' has no tool, resource or prompt 'eko'" in caplog.text
         assert "ecko" not in caplog.text
         slow.may_go_on.set()
-        await trio.sleep(1)
+        await wait_all_tasks_blocked()
         assert "no tool, resource or prompt 'slow_ecko'; did you mean 'slow_echo'?" in caplog.text
