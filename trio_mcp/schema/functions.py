@@ -188,6 +188,8 @@ def _check_default(tool: str, taken: Taken | Parameter, schema: dict[str, Any]) 
 def _refuse_function(tool: str, taken: Taken) -> None:
     """Refuse a function that was meant to fill a parameter: callers would fill it."""
     place = f"function {tool!r}, parameter {taken.name!r}"
+    if taken.default is ...:
+        raise SchemaError(f"{place}: its default would be `...`; leave it out, or write Field(...)")
     if inspect.isroutine(taken.default) or isinstance(taken.default, type):
         name = name_of(taken.default)
         raise SchemaError(

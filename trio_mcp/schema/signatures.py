@@ -168,6 +168,9 @@ class Taken:
         refusal = _REFUSED.get(parameter.kind)
         if refusal is not None:
             raise SchemaError(f"{place}: {refusal}")
+        if parameter.default is not parameter.empty and parameter.default is hints.context_type:
+            kind = name_of(parameter.default)
+            raise SchemaError(f"{place}: {kind} is its default; write {parameter.name}: {kind}")
         annotation = hints.resolve(parameter.name, parameter.annotation)
         rest = parameter.kind is parameter.VAR_KEYWORD
         supplied = _supplied(annotation, parameter.default, place)

@@ -617,9 +617,19 @@ async def test_two_places_to_listen_at_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("F6")
-async def test_an_empty_path_of_a_unix_socket_is_refused() -> None:
-    with pytest.raises(ValueError, match="the path of the socket is empty"):
-        await serve_http(Registry("x"), unix_socket="")
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"unix_socket": ""}, "the path of the socket is empty"),
+        ({"host": ""}, "the host is empty: it is '127.0.0.1', or '0.0.0.0' for all"),
+        ({"workers": "2", "own_process": True}, "workers must be 1 or more, not '2'"),
+        ({"card": "card"}, "card must be a ServerCard, not str"),
+        ({"store": "redis"}, "write 'redis://localhost:6379/0'"),
+    ],
+)
+async def test_what_names_no_place_or_is_none_is_refused(option: Any, words: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=words):
+        await serve_http(Registry("x"), **{"port": 0, **option})
 
 
 @pytest.mark.requirement("F1", "B6")

@@ -87,6 +87,8 @@ class ServerCard:
 def card_documents(
     card: ServerCard, registry: Registry, endpoint: str
 ) -> dict[str, PublicDocument]:
+    if not isinstance(card, ServerCard):
+        raise TypeError(f"card must be a ServerCard, not {type(card).__name__}")
     info = to_wire(registry.info)
     remote: dict[str, Json] = {
         "type": "streamable-http",

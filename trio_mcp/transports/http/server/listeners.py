@@ -30,8 +30,11 @@ async def open_tcp(
         backlog: How many connections may wait to be accepted; as many as possible if left out.
 
     Raises:
+        ValueError: The host is empty.
         OSError: The address is in use or not of this machine, or the name is not known.
     """
+    if host == "":
+        raise ValueError("the host is empty: it is '127.0.0.1', or '0.0.0.0' for all addresses")
     listeners = await trio.open_tcp_listeners(port, host=host, backlog=backlog)
     return secured(listeners, ssl_context)
 

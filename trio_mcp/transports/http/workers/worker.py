@@ -36,8 +36,8 @@ def check_workers(number: int, own_process: bool, listeners: object) -> None:
     Raises:
         ValueError: There cannot; the message says why, and what to do.
     """
-    if number < 1:
-        raise ValueError(f"workers must be 1 or more, not {number}")
+    if type(number) is not int or number < 1:
+        raise ValueError(f"workers must be 1 or more, not {number!r:.100}")
     if not POLLS:
         raise ValueError("there are no workers on Windows; start several servers at other ports")
     if not own_process:
