@@ -1,12 +1,14 @@
-"""Tasks that run beside a block, and end with it."""
+"""Tasks that run beside a block, and end with it; and what each run of Trio has of its own."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 import trio
 
+T = TypeVar("T")
 Task = Callable[[], Awaitable[object]]
 
 
@@ -57,3 +59,12 @@ async def run_all(tasks: Iterable[Task]) -> None:
             nursery.start_soon(run, task)
     if failures:
         raise failures[0]
+
+
+def of_this_run(var: trio.lowlevel.RunVar[T], make: Callable[[], T]) -> T:
+    """Return this run's value of a variable, which is made when it is first asked for."""
+    try:  # no await between look and set, so there cannot be two
+        return var.get()
+    except LookupError:
+        var.set(value := make())
+        return value

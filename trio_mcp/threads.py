@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Set
+from functools import partial
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 import attrs
 import trio
 
+from trio_mcp.background import of_this_run
 from trio_mcp.public import public_in
 from trio_mcp.wire.weight import is_long
 
@@ -131,8 +133,4 @@ def _turns(decodes: bool) -> trio.CapacityLimiter:
     may run functions of authors.
     """
     limiter, limit = (_DECODING, 1) if decodes else (_CONVERTING, _MAX_CONVERSIONS)
-    try:
-        return limiter.get()
-    except LookupError:
-        limiter.set(trio.CapacityLimiter(limit))
-        return limiter.get()
+    return of_this_run(limiter, partial(trio.CapacityLimiter, limit))

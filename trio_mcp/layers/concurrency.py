@@ -10,10 +10,12 @@ While the caller is asked something, which may take a person minutes, others hav
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import trio
 
+from trio_mcp.background import of_this_run
 from trio_mcp.layers.call import Call, Handler
 
 
@@ -51,12 +53,7 @@ class Slots:
     @property
     def limiter(self) -> trio.CapacityLimiter:
         """That of this run of Trio."""
-        try:  # no await between look and set, so two calls cannot make two limiters
-            return self._limiter.get()
-        except LookupError:
-            limiter = trio.CapacityLimiter(self._limit)
-            self._limiter.set(limiter)
-            return limiter
+        return of_this_run(self._limiter, partial(trio.CapacityLimiter, self._limit))
 
 
 class HeldSlots:

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final, TypeVar
 from urllib.parse import urljoin
@@ -19,6 +20,7 @@ import httpx2
 import trio
 from attrs import define, field
 
+from trio_mcp.background import of_this_run
 from trio_mcp.compose.openapi.document import members
 from trio_mcp.compose.openapi.operations import REPEATABLE
 from trio_mcp.compose.openapi.pages import Pages, changed
@@ -68,16 +70,14 @@ class Service:
     _pages: Pages
     _read_file: ReadFile | None
     # Each connection opens the service, and each thread may have a Trio run of its own.
-    _opened: trio.lowlevel.RunVar[_Opened] = field(init=False)
-
-    @_opened.default
-    def _make_opened(self) -> trio.lowlevel.RunVar[_Opened]:
-        return trio.lowlevel.RunVar("openapi")
+    _opened: trio.lowlevel.RunVar[_Opened] = field(
+        factory=partial(trio.lowlevel.RunVar, "openapi"), init=False
+    )
 
     @asynccontextmanager
     async def opened(self, _: Any) -> AsyncIterator[None]:
         """Keep a client open during the block: the lifespan of a registry."""
-        opened = self._of_this_run()
+        opened = of_this_run(self._opened, _Opened)
         async with opened.turn:
             if opened.client is None:
                 opened.client = await self._open(opened.closing)
@@ -95,13 +95,6 @@ class Service:
         if isinstance(self._given, httpx2.AsyncClient):
             return self._given
         return await closing.enter_async_context(self._given())
-
-    def _of_this_run(self) -> _Opened:
-        try:
-            return self._opened.get()
-        except LookupError:
-            self._opened.set(opened := _Opened())
-            return opened
 
     async def call(self, plan: Plan, /, **arguments: Json) -> CallToolResult:
         answer, more = await self._answer(plan, arguments)
@@ -181,7 +174,7 @@ class Service:
 
     @property
     def _opened_client(self) -> httpx2.AsyncClient:
-        client = self._of_this_run().client
+        client = of_this_run(self._opened, _Opened).client
         if client is None:
             raise RuntimeError("the registry is not open: serve it, or use Registry.running()")
         return client

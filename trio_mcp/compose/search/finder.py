@@ -11,6 +11,7 @@ from typing import Any, Final
 import trio
 from attrs import define, field
 
+from trio_mcp.background import of_this_run
 from trio_mcp.compose.search.lines import Described, fields_of
 from trio_mcp.compose.search.words import Field, Index
 from trio_mcp.loggers import logger_of
@@ -93,7 +94,7 @@ class Finder:
             query: What is looked for.
             threads: Bounds the threads in which a function of the author's runs.
         """
-        state = self._in_this_run
+        state = of_this_run(self._state, _State)
         async with state.lock:
             edition = await self._current(state)
         ranked = await self._ranked(query, edition, threads)
@@ -103,14 +104,6 @@ class Finder:
             await _complete(edition)
         find = edition.index.find
         return find(query) if edition.is_small else await in_thread(find, query)
-
-    @property
-    def _in_this_run(self) -> _State:
-        try:
-            return self._state.get()
-        except LookupError:
-            self._state.set(_State())
-            return self._state.get()
 
     async def _current(self, state: _State) -> _Edition:
         versions = self._versions()
