@@ -60,6 +60,7 @@ KINDS = (
     Kind("long texts, not ASCII", ["ein Text über viele Wörter, " * 2_000] * 18),
     Kind("long texts, escaped to ASCII", ["日本語の文章です。" * 500] * 40, ascii_only=True),
     Kind("source code", ['def f(x):\n\treturn f"{x}" + "\\n"\n' * 500] * 50),
+    Kind("JSON in a text", [json.dumps([_ROW] * 9_000, ensure_ascii=False)]),
     Kind("short texts", [f"word {number}" for number in range(80_000)]),
     Kind("integers", list(range(150_000))),
     Kind("integers of 63 bits", [2**62 + 7**15 * number for number in range(50_000)]),

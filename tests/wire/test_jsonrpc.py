@@ -25,9 +25,11 @@ from trio_mcp.wire.jsonrpc import (
     trimmed,
 )
 
+ESCAPES = r"{\"a\": \"b\",\n\"a\":\"\\\", \"}" * 500
 
-def request_with(value: str, padding: int = 0) -> bytes:
-    beside = f',"padding":"{"x" * padding}"' if padding else ""
+
+def request_with(value: str, padding: int = 0, filler: str = "x") -> bytes:
+    beside = f',"padding":"{filler * padding}"' if padding else ""
     text = '{"jsonrpc":"2.0","id":1,"method":"m","params":{"value":' + value + beside + "}}"
     return text.encode("utf-8", "surrogatepass")
 
@@ -262,6 +264,33 @@ def test_repeated_keys_are_refused_at_any_depth():
     for colon in (r"\u003a", r"\u003A"):
         hidden = request_with(f'{{"a":1,"a":1,"b":"{colon}"}}')
         assert refused(hidden)[2].endswith('repeated key "a"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":1,"a":2}',
+        '{"a":1, "a":2}',
+        '{"a":1,\n"a":2}',
+        '{"a":1,\t"a" :2}',
+        '[{"a":",","a":","}]',
+        '[["a","b"],{"a":{"a":1},"b":0,"a":{"a":1}}]',
+    ],
+)
+def test_repeated_keys_are_found_among_many_escapes(text):
+    for value in (text, f'["{ESCAPES}",{text}]', f'[{text},"{ESCAPES}"]'):
+        assert refused(request_with(value, 2_000, r"\"\n"))[2].endswith('repeated key "a"')
+
+
+def test_many_escapes_are_read_exactly():
+    for text in (
+        f'{{"a":"{ESCAPES}","b":[1,"{ESCAPES}"],"c":[]}}',
+        f'{{"a":"{ESCAPES},","b":2e99}}',
+        f'["{ESCAPES}",{2**64}]',
+        f'["{ESCAPES}",{[1] * 1000}]',
+        f'[{"[" * 100}"{ESCAPES}"{"]" * 100}]',
+    ):
+        assert repr(value_of(text)) == repr(json.loads(text))
 
 
 @pytest.mark.parametrize("padding", [0, 5_000, 300_000])
@@ -555,12 +584,17 @@ def json_texts(draw, depth: int = 0) -> tuple[str, bool]:
     return (f"[{inside}]" if kind == 3 else f"{{{inside}}}"), repeated
 
 
-@pytest.mark.parametrize("padding", [0, 5_000, 300_000])
+@pytest.mark.parametrize(
+    ("padding", "filler"),
+    [(0, ""), (5_000, "x"), (300_000, "x"), (5_000, r"\""), (5_000, r",\"\n")],
+)
 @given(case=json_texts())
-def test_what_is_written_differently_is_served_exactly_and_what_is_lost_refused(case, padding):
-    """However long the message is, and whether strings are most of it."""
+def test_what_is_written_differently_is_served_exactly_and_what_is_lost_refused(
+    case, padding, filler
+):
+    """However long the message is, and whether strings, or escapes, are most of it."""
     text, repeated = case
-    message = decode(request_with(text, padding))
+    message = decode(request_with(text, padding, filler))
     if repeated:
         assert isinstance(message, Malformed)
         assert "repeated key" in message.error.message

@@ -7,6 +7,9 @@ as `find` for several bytes.)
 
 - What has few names has them all if there is a colon for each, strings left out. To encode such a
   value, of which strings and numbers are most, could take longer than to parse it.
+- If most of it are strings full of escapes, which take long to encode, each name but the first of
+  an object follows a comma without white space. There must be no more strings that do than in the
+  value: no string holds a quotation mark behind a comma.
 - Anything else is encoded again, with two spaces for each level if it is written in lines. If that
   is the text, byte for byte, nothing was lost. If not, for white space or for another way to write
   something, there must be as many colons in both: no parser adds any.
@@ -27,6 +30,9 @@ _LONG: Final = b"0" * 19
 """As many digits as 2**63 has: what has fewer is never lost."""
 _SAMPLES: Final = ((9, b"00"), (4, b"0000"))
 """So many of as many digits in a row are seen by who looks at every ninth, or fourth, byte."""
+_SPARSELY: Final = 64
+_BEFORE_STRINGS: Final = (b"\n", b"\t", b"\r", b' "')
+"""White space before a string. That in lines is nowhere within one."""
 _ESCAPE: Final = b"\\u"
 _ESCAPED_ASCII: Final = b"\\u003"
 """How an escaped digit begins, and an escaped colon."""
@@ -78,10 +84,8 @@ def exact(line: bytes, value: Any, limit: int) -> Any:
         LongIntegers: There are such integers, and the text is longer than that.
         TypeError: The value is nested too deeply to be encoded.
     """
-    if len(line) > SHORT:
-        outside = without_strings(line)
-        if len(outside) < len(line) and _is_whole(value, outside):
-            return value
+    if len(line) > SHORT and _is_whole(value, line):
+        return value
     is_in_lines = line[1:2] == b"\n"
     if is_in_lines and codec.dumps(value, option=codec.INDENTED) == line:
         return value
@@ -99,27 +103,51 @@ def exact(line: bytes, value: Any, limit: int) -> Any:
     return value
 
 
-def _is_whole(value: Any, text: bytes) -> bool:
-    """Whether a value with few names and arrays has all names and digits of its text.
-
-    Args:
-        value: The value.
-        text: The text without its strings.
-    """
-    names, parts, are_small = 0, [value], True
+def _is_whole(value: Any, line: bytes) -> bool:
+    """Whether a value with few names and arrays is soon seen to be all that its text says."""
+    text = without_strings(line)
+    has_few_strings = len(text) < len(line)
+    if not (has_few_strings or _has_many_escapes(line)):
+        return False
+    names, arrays, behind, are_small, parts = 0, 0, 0, True, [value]
     for part in parts:  # which grow meanwhile
         kind = part.__class__
         if kind is dict:
             names += len(part)
+            behind += max(len(part) - 1, 0)
             parts += part.values()
         elif kind is list and len(part) <= _FEW:
+            arrays += 1
+            behind += sum(item.__class__ is str for item in part[1:])
             parts += part
         elif kind is list or kind is float:
             are_small = are_small and _is_small(part)
-        if names > _FEW or len(parts) > 10 * _FEW:
+        if names > _FEW or arrays > _FEW or len(parts) > 10 * _FEW:
             return False
+    if not has_few_strings:
+        return are_small and _has_strings_behind_commas(line, behind)
     has_all_names = _has_at_most(text, b":", names) and _has_at_most(text, b"[", _FEW)
     return has_all_names and (are_small or not has_long_integers(text))
+
+
+def _has_many_escapes(text: bytes) -> bool:
+    """Whether to encode the text again would take longer than to go through it twice."""
+    return text[::_SPARSELY].count(b"\\") * _SPARSELY > len(text) // 12
+
+
+def _has_strings_behind_commas(text: bytes, count: int) -> bool:
+    """Whether no more strings than that follow a comma, and none a space.
+
+    In a string, a quotation mark follows a backslash. So these are names and items of arrays: all
+    but the first of each object and array; and the ends of strings whose last character is a comma.
+    """
+    at = len(text)
+    for _ in range(count + 1):
+        at = text.rfind(b',"', 0, at)
+        if at < 0:
+            break
+    has_more = at >= 0
+    return not has_more and all(text.rfind(space) < 0 for space in _BEFORE_STRINGS)
 
 
 def _is_small(numbers: Any) -> bool:
