@@ -123,8 +123,3 @@ def pattern_test(pattern: str, size: int, engine: Any = None) -> Test | None:
 def matching_time(pattern: str) -> float:
     """How many nanoseconds matching may take for each byte of a text."""
     return max(pattern_size(pattern) / 5, 4)
-
-
-def encoded_length(text: str) -> int:
-    """How many bytes a text has at most, in the encoding that patterns are matched in."""
-    return len(text) if text.isascii() else 4 * len(text)

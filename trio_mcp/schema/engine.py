@@ -23,7 +23,6 @@ from attrs import define
 from trio_mcp.schema.bounds import (
     LARGEST,
     Test,
-    encoded_length,
     matching_time,
     pattern_size,
     pattern_test,
@@ -153,7 +152,8 @@ class _Large:
         if not isinstance(value, str):
             return
         budget.look(_LOOKS)
-        if encoded_length(value) * self._time > MOST_MATCHING:
+        most = len(value) if value.isascii() else 4 * len(value)  # bytes of UTF-8
+        if most * self._time > MOST_MATCHING:
             budget.is_spent = True
             raise ValueError
         if not (self._fits and self._fits(value)):

@@ -236,7 +236,9 @@ def adopt(
         if "$ref" in each:
             name = _name_in(each["$ref"])
             known_by = json.dumps(_reachable(name, definitions), sort_keys=True, default=repr)
-            definition = _untitled(name, definitions[name])
+            definition = definitions[name]
+            if re.sub(r"[^\w.-]", "_", str(definition.get("title"))) == name:  # which says no more
+                definition = {key: value for key, value in definition.items() if key != "title"}
             reference = share(f"{name} {known_by}", name, lambda: adopted(definition))
             reference.update(ours)
             return reference
@@ -248,13 +250,6 @@ def adopt(
 
 _NOT_ADOPTED: Final = ("$defs", "$ref", "discriminator")
 """Keywords that are replaced, and one of OpenAPI's, whose references are not followed."""
-
-
-def _untitled(name: str, definition: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A definition without a title that only repeats its name."""
-    if re.sub(r"[^\w.-]", "_", str(definition.get("title"))) != name:
-        return definition
-    return {key: value for key, value in definition.items() if key != "title"}
 
 
 def _is_linear(pattern: Any) -> bool:
