@@ -85,7 +85,8 @@ class ErrorFormatter:
     def _unexpected(self, refusal: Refusal) -> str:
         known = refusal.schema.get("properties", {})
         path = list(refusal.path)
-        told = [repr(join_path([*path, _cut_name(name)])) for name in refusal.names]
+        names = (name if len(name) <= 60 else name[:57] + "..." for name in refusal.names)
+        told = [repr(join_path([*path, name])) for name in names]
         return f"Unexpected {named(self.noun, told)}; {self._takes(path, known)}."
 
     def _takes(self, path: list[str | int], known: Iterable[str]) -> str:
@@ -136,11 +137,6 @@ def _in_brackets(schema: Any) -> str:
     """' (string)' for what must be a string; nothing where there is nothing to say."""
     wanted = expectation(schema) if schema else "a value"
     return "" if wanted == "a value" else f" ({re.sub('^an? ', '', wanted)})"
-
-
-def _cut_name(name: Any) -> str:
-    text = str(name)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 # What the keywords demand: these words, and what stands at the keyword; where that is counted, in

@@ -143,10 +143,5 @@ def wrapped(schema: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     whole = {key: schema[key] for key in ("$schema", *DEFINITIONS) if key in schema}
     value = {key: schema[key] for key in schema if key not in whole}
-    return {
-        **whole,
-        "type": "object",
-        "properties": {"result": value},
-        "required": ["result"],
-        WRAPS_RESULT: True,
-    }
+    of_object = {"type": "object", "properties": {"result": value}, "required": ["result"]}
+    return {**whole, **of_object, WRAPS_RESULT: True}
