@@ -3,10 +3,13 @@
 import base64
 
 import pytest
+import trio
 
 from tests.support.client import serving
 from tests.support.tools import each_revision, echo, error_of
+from tests.support.turns import turns_of_another_task
 from trio_mcp import Registry
+from trio_mcp.middleware import McpRequest
 from trio_mcp.wire.payloads import Icon, ToolAnnotations
 
 NAMES = ["zebra", "ant", "mole", "bee", "yak", "cat", "owl"]
@@ -168,3 +171,58 @@ async def test_one_item_that_cannot_be_sent_does_not_take_the_list_with_it(revis
     async with serving(registry, revision=revision) as (client, _):
         assert await pages(client) == [["ant", "cat"]]
     assert "tools bee cannot be listed, and is left out" in caplog.messages
+
+
+MANY = [f"tool{number}" for number in range(1000)]
+
+
+@pytest.mark.requirement("C4", "E9")
+@each_revision
+async def test_a_long_list_leaves_others_their_turns_when_it_is_first_written(revision):
+    async with serving(registry_with(MANY), revision=revision) as (client, _):
+        turns = []
+        for _ in range(2):
+            async with turns_of_another_task() as others:
+                assert await pages(client) == [MANY]
+                turns.append(others.count)
+        assert turns[0] >= turns[1] + 4
+
+
+@pytest.mark.requirement("C4")
+async def test_a_list_that_changes_while_it_is_written_is_the_newer_one():
+    registry = registry_with(MANY)
+    async with serving(registry) as (client, _), turns_of_another_task() as others:
+        await client.send(client.request_of("tools/list"))
+        while others.count < 3:
+            await trio.lowlevel.checkpoint()
+        registry.remove_tool(MANY[0])
+        registry.add_tool(echo, name="new")
+        while "result" not in (answer := await client.receive()):
+            assert answer["method"] == "notifications/tools/list_changed"
+        found = [each["name"] for each in answer["result"]["tools"]]
+        assert found in (MANY, [*MANY[1:], "new"])
+        assert await pages(client) == [[*MANY[1:], "new"]]
+
+
+@pytest.mark.requirement("C4")
+async def test_a_cursor_that_is_not_ours_is_refused_for_a_long_list_in_the_same_words():
+    async with serving(registry_with(MANY)) as (client, _):
+        first = await client.request("tools/list", {"cursor": "?"})
+        await pages(client)
+        again = await client.request("tools/list", {"cursor": "?"})
+        assert error_of(first) == error_of(again)
+
+
+@pytest.mark.requirement("C4")
+async def test_middleware_may_take_something_out_of_a_long_list():
+    async def fewer(request: McpRequest, call_next):
+        result = await call_next(request)
+        if request.method == "tools/list":
+            del result["tools"][1:]
+            result["tools"][0]["description"] = "changed"
+        return result
+
+    registry = registry_with(MANY, middleware=[fewer])
+    async with serving(registry) as (client, _):
+        for _ in range(2):
+            assert await pages(client) == [MANY[:1]]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+import trio
 from attrs import frozen
 
 from trio_mcp.loggers import logger_of
@@ -24,6 +25,8 @@ if TYPE_CHECKING:  # most servers hide nothing
 logger = logger_of("trio_mcp")
 
 
+_AT_ONCE: Final = 200
+"""Items that are written for the first time before others have their turn."""
 _MOST_ON_A_PAGE: Final = 5000
 """Items of a page where the registry sets no size: few enough not to hold up others."""
 
@@ -76,14 +79,43 @@ class ListCache:
         )
         return {kind.items: page.items, **without_hints(given), **to_wire(result, revision)}
 
-    def _page(
-        self, kind: ListedKind, revision: Revision, cursor: str | None, view: View | None
-    ) -> _Page:
-        """Return a page as it was made before, or make it."""
+    def takes_long(self, kind: ListedKind, revision: Revision) -> bool:
+        """Whether a page may have many items that were not written in a revision before."""
+        self._forget_older(kind)
+        count = min(self._size, len(self._catalogue.table(kind.table)))
+        written = self._shown[kind].get(revision, ())
+        return count - len(written) > _AT_ONCE
+
+    async def prepare(self, kind: ListedKind, revision: Revision) -> None:
+        """Write what there is in a revision, and let others have their turns meanwhile."""
+        items = self._catalogue.in_order(kind.table)
+        for start in range(0, len(items), _AT_ONCE):
+            self._forget_older(kind)
+            self._written(kind, revision, items[start : start + _AT_ONCE])
+            await trio.lowlevel.checkpoint()
+
+    def _forget_older(self, kind: ListedKind) -> None:
         version = self._catalogue.changes.versions[kind.capability]
         if self._versions.get(kind) != version:
             self._pages[kind], self._shown[kind] = {}, {}
             self._versions[kind] = version
+
+    def _written(
+        self, kind: ListedKind, revision: Revision, items: list[tuple[str, Any]]
+    ) -> list[Json]:
+        """Return items as a revision writes them, without those that cannot be written."""
+        kept = self._shown[kind].setdefault(revision, {})
+        for name, item in items:
+            if name not in kept:
+                kept[name] = _sendable(kind, name, item, revision)
+        found = (kept[name] for name, _ in items)
+        return [wire for wire in found if wire is not None]
+
+    def _page(
+        self, kind: ListedKind, revision: Revision, cursor: str | None, view: View | None
+    ) -> _Page:
+        """Return a page as it was made before, or make it."""
+        self._forget_older(kind)
         if view is not None and view.caller is not None:  # each caller's is another one
             return self._made_page(kind, revision, cursor, view)
         pages, allowed = self._pages[kind], None if view is None else view.scopes
@@ -113,12 +145,7 @@ class ListCache:
         size = min(self._size, len(items))  # a size may be beyond what `islice` takes
         seen = (item for item in islice(items, start, None) if view is None or view.shows(item[1]))
         page = list(islice(seen, size))
-        kept = self._shown[kind].setdefault(revision, {})
-        for name, item in page:
-            if name not in kept:
-                kept[name] = _sendable(kind, name, item, revision)
-        found = (kept[name] for name, _ in page)
-        shown: list[Json] = [wire for wire in found if wire is not None]
+        shown = self._written(kind, revision, page)
         goes_on = next(seen, None) is not None
         return _Page(shown, _cursor_after(page[-1][0], kind) if goes_on else None)
 

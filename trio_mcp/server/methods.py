@@ -357,10 +357,15 @@ def capabilities_of(
 def _list(kind: ListedKind) -> MethodHandler:
     """Make the handler that lists what there is of one kind, in the order of its registration."""
 
-    def page(context: RequestContext) -> dict[str, Json]:
+    def page(context: RequestContext) -> dict[str, Json] | InboundRequest:
+        lists = context.server.lists
         _require(context, kind.capability)
         cursor = params_of(context, ListParams).cursor
-        return context.server.lists.page(kind, context.revision, cursor, view_of(context))
+        if lists.takes_long(kind, context.revision):
+            from trio_mcp.server.listing import Listing  # few servers have so much
+
+            return Listing(context, kind, cursor)
+        return lists.page(kind, context.revision, cursor, view_of(context))
 
     def list_items(context: RequestContext) -> dict[str, Json] | InboundRequest:
         return _waiting(context, page) or page(context)
