@@ -35,17 +35,19 @@ def one_that_goes(newcomer: str, things: Iterable[T], least: int = 0) -> T | Non
     """
     there = list(things)
     counts = Counter(thing.owner for thing in there)
-    own = max(counts[newcomer], least)
-
-    def may_go(thing: T) -> bool:
+    own, most = max(counts[newcomer], least), max(counts.values(), default=0)
+    found, found_count = None, 0
+    for thing in there:
         count = counts[thing.owner]
-        return count > own + 1 if thing.busy else thing.owner == newcomer or count > own
-
-    return max(
-        filter(may_go, there),
-        key=lambda thing: (not thing.busy, counts[thing.owner]),
-        default=None,
-    )
+        may_go = count > own or thing.owner == newcomer
+        if may_go and count > found_count and not thing.busy:
+            found, found_count = thing, count
+            if count == most:
+                break  # it is asked of few whether they are busy: there may be a flood
+    if found is not None:
+        return found
+    lose_one = (thing for thing in there if counts[thing.owner] > own + 1)
+    return max(lose_one, key=lambda thing: counts[thing.owner], default=None)
 
 
 _NAT64: Final = IPv6Network("64:ff9b::/96")
