@@ -16,6 +16,7 @@ from trio_mcp import HttpLimits, HttpPolicy, Limits, SessionOptions
 from trio_mcp.auth import DPoP, ResourceServer
 from trio_mcp.auth.proxy.clients import MAX_FETCHES, MAX_FETCHES_BY_ADDRESS
 from trio_mcp.auth.proxy.grants import MAX_LOGINS
+from trio_mcp.auth.proxy.serving import LOGIN_TIME, MAX_RETURNS
 from trio_mcp.compose import watching
 from trio_mcp.compose.remote import Remote
 from trio_mcp.compose.tasks import PassedTasks
@@ -221,6 +222,14 @@ ROWS: Final = (
         "logins by an [OAuth proxy](guides/logins.md)",
         [MAX_LOGINS],
         ["auth/proxy/test_grants.py::test_one_person_has_so_many_logins_and_ends_none_of_another"],
+    ),
+    Row(
+        "logins that come back from the provider to an OAuth proxy, each once",
+        [MAX_RETURNS, int(LOGIN_TIME)],
+        [
+            "auth/proxy/test_attacks.py::test_a_made_up_code_is_asked_for_once_with_each_login",
+            "auth/proxy/test_attacks.py::test_an_address_comes_back_from_the_provider_so_often",
+        ],
     ),
     Row(
         "documents of clients that an OAuth proxy fetches at a time",

@@ -536,6 +536,35 @@ async def test_registrations_are_bounded():
         assert method["error"] == "invalid_client_metadata"
 
 
+def asked_for_tokens(here) -> int:
+    return sum(url.endswith("/token") for url in here.provider.asked)
+
+
+async def test_a_made_up_code_is_asked_for_once_with_each_login():
+    async with world() as here:
+        back = urlsplit(await begun(here))
+        state = dict(parse_qsl(back.query))["state"]
+        for number in range(5):
+            page = await here.browser.send(
+                "GET", f"{back.path}?code=made-up-{number}&state={state}"
+            )
+            assert page.status >= 400
+        assert "was tried before" in html.unescape(page.body.decode())
+        assert asked_for_tokens(here) == 1
+
+
+async def test_an_address_comes_back_from_the_provider_so_often(monkeypatch):
+    monkeypatch.setattr("trio_mcp.auth.proxy.serving.MAX_RETURNS", 3)
+    async with world() as here:
+        for _ in range(4):
+            back = urlsplit(await begun(here))
+            state = dict(parse_qsl(back.query))["state"]
+            page = await here.browser.send("GET", f"{back.path}?code=made-up&state={state}")
+        assert page.status == 400
+        assert "wait for some minutes" in html.unescape(page.body.decode())
+        assert asked_for_tokens(here) == 3
+
+
 @pytest.mark.requirement("P3")
 async def test_slow_clients_of_one_address_keep_out_no_others():
     async def endless(_: httpx2.Request) -> httpx2.Response:

@@ -55,6 +55,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Conflict
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.protocol import Store
+from trio_mcp.store.used import UsedOnce
 from trio_mcp.wire import codec
 
 logger = logger_of("trio_mcp.auth")
@@ -64,12 +65,17 @@ LOGIN_TIME: Final = 600.0
 CONSENT_TTL: Final = 30 * 86_400.0
 """Seconds for which a browser need not be asked about a client again."""
 _MAX_CONSENTS: Final = 16
+MAX_RETURNS: Final = 1000
+"""So often browsers of one address come back from the provider in the time of a login."""
 _MAX_TRIES: Final = 5
 _LONGEST_STATE: Final = 2048
 _CHECKED_FOR: Final = 60.0
 """Seconds for which a token that was verified is not looked up again."""
 
 _BACK: Final = "Go back to the application, and try to connect again."
+_RETURNED: Final = (
+    f"It was tried before, or many were from your network: then wait for some minutes. {_BACK}"
+)
 _UNAVAILABLE: Final = "Logins cannot be served now. Try again in a moment."
 _LATER: Final = f"Logins cannot be served now. Wait a moment. {_BACK}"
 
@@ -117,6 +123,9 @@ class ProxyServer:
         self._grants = Grants(store, partition, how.secrets, how.login_ttl)
         keys_seal = Seal(how.secrets, "signing keys")
         self._keys = SigningKeys(store, f"{partition}:keys", keys_seal, how.token_ttl)
+        self._returned = UsedOnce(
+            store, f"returned-{digest_of(how.resource)}", MAX_RETURNS, LOGIN_TIME
+        )
         renewals: SingleFlight[bool | Exception] = SingleFlight(self._nursery)
         self.keeper = ProviderTokenKeeper(self._grants, self._upstream, renewals)
         is_secure = how.issuer.startswith("https:")
@@ -366,6 +375,9 @@ class ProxyServer:
         code = parameters.get("code")
         if "error" in parameters or code is None:
             return self._denied(login, "The login was not completed at the provider.")
+        # A code can be made up, and each is asked for at the provider.
+        if not await self._returned.add(request.address, parameters["state"], LOGIN_TIME):
+            raise PageError(400, "This login cannot be completed", _RETURNED)
         try:
             identity, tokens = await self._upstream.redeem(
                 code, login.verifier, login.nonce, parameters.get("iss")
