@@ -13,6 +13,7 @@ from attrs import Factory, define, evolve, field, frozen
 from trio_mcp.background import run_all
 from trio_mcp.client.negotiation import ClientIdentity, Negotiated, negotiate
 from trio_mcp.client.notifications import ProgressCallback
+from trio_mcp.client.result import payload
 from trio_mcp.client.state import Disconnected, StateLog
 from trio_mcp.client.tools import ToolTable
 from trio_mcp.client.transport import ClientTransport, InboundHandler, Params
@@ -28,7 +29,7 @@ from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.messages import SetLevelParams
 from trio_mcp.wire.methods import CALL_TOOL, GET_PROMPT, METHODS, READ_RESOURCE, Method
 from trio_mcp.wire.payloads import LOGGING_LEVELS, LoggingLevel
-from trio_mcp.wire.questions import Root
+from trio_mcp.wire.questions import InputRequest, InputRequiredResult, Root
 from trio_mcp.wire.revisions import META_LOG_LEVEL, Era, Revision
 
 if TYPE_CHECKING:  # few clients have any
@@ -406,35 +407,28 @@ class ClientSession:
         """Answer the questions in a result, and return what to send back."""
         timeout = self.limits.question_timeout
         with trio.move_on_after(timeout):
-            return await self._input_responses(result)
+            return await self._input_responses(request, result)
         what = f"the answer to a question of the server ({request.method})"
         setting = "Limits(question_timeout=...)"
         raise CallTimeout(what, timeout, self.stderr(), setting)
 
-    async def _input_responses(self, result: dict[str, Json]) -> Params:
+    async def _input_responses(self, request: ClientRequest, result: dict[str, Json]) -> Params:
         """Answer the questions in an `input_required` result, side by side."""
-        asked = result.get("inputRequests") or {}
-        if not isinstance(asked, dict):
-            raise ProtocolError("inputRequests must be an object")
+        method = request.method
+        required = payload(InputRequiredResult, method, result)
+        asked = required.input_requests or {}
         if len(asked) > _MOST_QUESTIONS:
             raise ProtocolError(f"the server asked more than {_MOST_QUESTIONS} questions at once")
         answers: dict[str, Json] = {}
 
-        async def answer(key: str, question: Json) -> None:
-            match question:
-                case {"method": str(method)}:
-                    params = question.get("params") or {}
-                    answers[key] = await self.inbound.answer(method, params)
-                case _:
-                    raise ProtocolError("a question in inputRequests has no method")
+        async def answer(key: str, wire: Json) -> None:
+            question = payload(InputRequest, method, wire)
+            answers[key] = await self.inbound.answer(question.method, question.params or {})
 
         await run_all([partial(answer, *question) for question in asked.items()])
         extra: Params = {"inputResponses": answers} if asked else {}
-        if "requestState" in result:
-            state = result["requestState"]
-            if not isinstance(state, str):
-                raise ProtocolError(f"the requestState is {json_type(state)}")
-            extra["requestState"] = state
+        if required.request_state is not None:
+            extra["requestState"] = required.request_state
         return extra
 
     # -- what is not asked for ------------------------------------------------------------

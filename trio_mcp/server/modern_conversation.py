@@ -18,8 +18,10 @@ from trio_mcp.layers.call import InputRequired
 from trio_mcp.server.conversation import RequestConversation, logger
 from trio_mcp.server.request import RequestContext
 from trio_mcp.wire import codec
+from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json, json_type
+from trio_mcp.wire.questions import InputRequiredResult
 from trio_mcp.wire.revisions import META_LOG_LEVEL
 
 if TYPE_CHECKING:  # few requests bring a state
@@ -170,11 +172,10 @@ class ModernConversation(RequestConversation):
         """Make the result that asks the client, and gives it the record to bring back."""
         answered = {key: self._answers[key] for key in self._names.given if key in self._answers}
         record = {"answers": {**self._kept, **answered}, "asked": list(self.questions)}
-        return {
-            "resultType": "input_required",
-            "inputRequests": dict(self.questions),
-            "requestState": self._sealed(record),
-        }
+        result = InputRequiredResult(
+            input_requests=dict(self.questions), request_state=self._sealed(record)
+        )
+        return to_wire(result)
 
     def pass_on(self, question: dict[str, Json]) -> dict[str, Json]:
         """Make the result that asks the client what a server elsewhere asks by such a result.

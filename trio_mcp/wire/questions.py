@@ -169,3 +169,20 @@ class ListRootsResult:
     """What a client answers to `roots/list`."""
 
     roots: list[Root]
+
+
+@frozen
+class InputRequest:
+    """A question in a result that asks for input: what a legacy server would send as a request."""
+
+    method: str
+    params: dict[str, Json] | None = None
+
+
+@frozen(kw_only=True)
+class InputRequiredResult:
+    """What a modern server answers if it has questions first."""
+
+    result_type: Literal["input_required"] = type_field("input_required")
+    input_requests: dict[str, Json] | None = None
+    request_state: str | None = None
