@@ -258,3 +258,28 @@ async def test_who_is_answered_goes_on_while_other_answers_are_read(nursery, aut
         writes.append(len(await theirs.receive()))
     assert writes[0] < 100  # how many share a write depends on the order in which tasks have turns
     nursery.cancel_scope.cancel()
+
+
+async def test_a_lone_answer_needs_no_writer_and_others_share_a_write(nursery, autojump_clock):
+    stream, theirs = memory_stream_pair()
+    at_once: list[bytes] = []
+    connection = Connection(
+        StreamLines(theirs, 10_000),
+        Toy(),
+        Limits(),
+        send_nowait=lambda line: at_once.append(line) or len(line),
+    )
+    nursery.start_soon(connection.run)
+    await stream.send_all(_work(1, 1))
+    await trio.sleep(2)
+    assert [json.loads(line)["id"] for line in at_once] == [1]
+    await stream.send_all(_work(2, 1) + _work(3, 1))
+    data = await stream.receive_some()
+    assert [json.loads(line)["id"] for line in data.splitlines()] == [2, 3]
+    assert len(at_once) == 1
+    connection.stop()
+
+
+def _work(id: int, seconds: float) -> bytes:
+    message = {"jsonrpc": "2.0", "id": id, "method": "work", "params": {"seconds": seconds}}
+    return json.dumps(message).encode() + b"\n"

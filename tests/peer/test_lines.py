@@ -70,6 +70,42 @@ async def test_lines_of_any_length_are_all_written(size, nursery, autojump_clock
     assert reader.got == lines
 
 
+@pytest.mark.parametrize("room", [0, 3, 7, 8])
+async def test_a_line_is_sent_without_the_writer_as_far_as_there_is_room(room, nursery):
+    reader, taken = Reader(), []
+
+    def send_nowait(line: bytes) -> int:
+        taken.append(line[:room])
+        return len(line[:room])
+
+    outgoing = OutgoingLines(BOUND, send_nowait)
+    first, *others = numbered(3)
+    outgoing.send_nowait(first)
+    assert outgoing.pending == len(first) - room
+    nursery.start_soon(outgoing.write_to, reader)
+    for line in others:
+        outgoing.put_nowait(line)
+    await outgoing.wait_empty()
+    assert b"".join(taken + reader.got) == first + b"".join(others)
+    assert (outgoing.sent, outgoing.dropped) == (3, 0)
+
+
+async def test_no_line_is_sent_before_those_that_wait(nursery):
+    reader, taken = Reader(), []
+    outgoing = OutgoingLines(BOUND, lambda line: taken.append(line) or len(line))
+    first, second, third = numbered(3)
+    outgoing.put_nowait(first)
+    outgoing.send_nowait(second)
+    nursery.start_soon(outgoing.write_to, reader)
+    await outgoing.wait_empty()
+    assert (reader.got, taken) == ([first, second], [])
+    outgoing.send_nowait(third)
+    assert taken == [third]
+    outgoing.close()
+    outgoing.send_nowait(first)
+    assert (taken, outgoing.sent, outgoing.dropped) == ([third], 3, 1)
+
+
 @pytest.mark.parametrize("attempt", range(10))  # who is woken first is up to Trio
 async def test_it_is_not_empty_while_somebody_waits_for_room(attempt, nursery):
     outgoing, reader = OutgoingLines(BOUND), Reader(reads=False)

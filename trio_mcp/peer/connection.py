@@ -26,7 +26,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.peer.call_tasks import CallTasks
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import Handler, Inbound, InboundRequest, Slots
-from trio_mcp.peer.lines import IO_ERRORS, LineTransport, OutgoingLines, decoded
+from trio_mcp.peer.lines import IO_ERRORS, LineTransport, OutgoingLines, SendNowait, decoded
 from trio_mcp.peer.requests import OutgoingRequests
 from trio_mcp.peer.runner import Runner
 from trio_mcp.peer.time_limits import TimeLimit
@@ -70,6 +70,7 @@ class Connection(ReplyChannel):
         has_hung_up: Tells whether the input has ended, even if something is left in it.
         is_read_no_more: Tells whether the output is closed at its other end.
         is_held: Whether to dispatch nothing before `begin` is called.
+        send_nowait: The transport's way to send without waiting, if it has one.
     """
 
     cannot_ask = None
@@ -88,6 +89,7 @@ class Connection(ReplyChannel):
         has_hung_up: Callable[[], bool] | None = None,
         is_read_no_more: Callable[[], bool] | None = None,
         is_held: bool = False,
+        send_nowait: SendNowait | None = None,
     ) -> None:
         self.id = secrets.token_hex(8)
         self._transport = transport
@@ -99,7 +101,7 @@ class Connection(ReplyChannel):
         slots = Slots(limits.max_concurrent_calls, shared_slots)
         self._changed = trio.lowlevel.ParkingLot()  # less waits, or nothing is open
         self._runner = Runner(limits.cancel_timeout)
-        self._lines = OutgoingLines(limits.max_outgoing_bytes)
+        self._lines = OutgoingLines(limits.max_outgoing_bytes, send_nowait)
         # Rendezvous: what comes in is bounded by the chunk that is dispatched and the next one.
         self._put_frames, self._frames = trio.open_memory_channel[list[Frame]](0)
         self._reading = trio.CancelScope()
@@ -369,10 +371,15 @@ class Connection(ReplyChannel):
             await self._lines.put(reply_line(id, reply))
 
     def respond_nowait(self, id: Id, reply: Reply | None) -> bool:
-        if self._lines.full:
+        lines = self._lines
+        if lines.full:
             return False
         if reply is not None:
-            self._lines.put_nowait(reply_line(id, reply))
+            line = reply_line(id, reply)
+            if lines.pending or len(self._inbound) > 1:  # others may come, and share a write
+                lines.put_nowait(line)
+            else:
+                lines.send_nowait(line)
         return True
 
     async def send_notification(self, line: bytes) -> None:

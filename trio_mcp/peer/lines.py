@@ -134,17 +134,20 @@ class OutgoingLines:
 
     Args:
         max_bytes: Once so many bytes are pending, `put` waits.
+        send_nowait: The stream's way to send without waiting, if it has one.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, send_nowait: SendNowait | None = None) -> None:
         self._send, self._receive = trio.open_memory_channel[list[bytes]](1)
         self._ready: list[bytes] = []  # the list in the channel; if it is empty, none is there
         self._writing: list[bytes] = []  # what the writer has taken, and not written yet
         self._max_bytes = max_bytes
-        self._pending = 0  # bytes that are not written yet
+        self._send_nowait = send_nowait
         self._waiting = 0  # tasks in `put`
         self._room = trio.lowlevel.ParkingLot()
         self._closed = False
+        self.pending = 0
+        """Bytes that are not written yet."""
         self.full = False
         """Whether `put` would wait. A plain attribute: it is looked at twice for each call."""
         self.sent = 0
@@ -161,9 +164,19 @@ class OutgoingLines:
         if not ready:
             self._send.send_nowait(ready)  # there is room, as the writer has taken the last one
         ready.append(line)
-        self._pending += len(line)
-        if self._pending > self._max_bytes or len(ready) > _MOST_LINES:
+        self.pending += len(line)
+        if self.pending > self._max_bytes or len(ready) > _MOST_LINES:
             self.full = True
+
+    def send_nowait(self, line: bytes) -> None:
+        """Do the same, but without the writer where it need not wait: it has a turn less to run."""
+        if self._send_nowait is not None and not (self.pending or self._closed):
+            sent = self._send_nowait(line)
+            if sent == len(line):
+                self.sent += 1
+                return
+            line = line[sent:]
+        self.put_nowait(line)
 
     async def put(self, line: bytes) -> None:
         """Add a line once there is room. Cancelled while it waits, the line is dropped."""
@@ -190,7 +203,7 @@ class OutgoingLines:
 
         What waits for room counts too: it is woken together with the tasks that wait here.
         """
-        while self._pending or (self._waiting and not self._closed):
+        while self.pending or (self._waiting and not self._closed):
             await self._room.park()
 
     async def write_to(self, transport: LineTransport) -> None:
@@ -213,8 +226,8 @@ class OutgoingLines:
     def _note_written(self, lines: list[bytes]) -> None:
         self._writing = self._writing[len(lines) :]
         self.sent += len(lines)
-        self._pending -= sum(map(len, lines))
-        self.full = self._pending > self._max_bytes or len(self._ready) > _MOST_LINES
+        self.pending -= sum(map(len, lines))
+        self.full = self.pending > self._max_bytes or len(self._ready) > _MOST_LINES
         if self._room:
             self._room.unpark_all()
 
@@ -225,7 +238,7 @@ class OutgoingLines:
             self.dropped += len(self._writing) + len(self._ready) + self._waiting
             self._writing = []
             self._ready.clear()  # in the channel, too
-            self._pending = 0
+            self.pending = 0
             self.full = False
             self._room.unpark_all()
 

@@ -92,6 +92,7 @@ async def serve_connection(
                 has_hung_up=_asking(innermost(stream), has_hung_up),
                 is_read_no_more=_asking(innermost(stream, "send_stream"), is_read_no_more),
                 is_held=True,
+                send_nowait=send_nowait,
             )
             session.stop = connection.stop
             lifecycle.stopped_by(connection.stop)
