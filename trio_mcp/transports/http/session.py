@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict, deque
-from functools import partial
 from itertools import count
 from typing import Final
 
@@ -109,7 +108,7 @@ class SessionStream(ReplyChannel):
         self.put_nowait(line)
 
     async def send_request(self, method: str, params: dict[str, Json], deadline: float) -> Json:
-        return await self._session.requests.send(method, params, TimeLimit(deadline), lines=self)
+        return await self._session.ask(method, params, deadline, self)
 
     async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
         """Add the last event, without waiting for room: what was answered is kept, read or not."""
@@ -279,6 +278,7 @@ class HttpSession:
         self._numbers = count(1)
         self._scope = trio.CancelScope(deadline=http.deadline)
         self._is_over = False
+        self._watches = False  # the deadlines of questions
         self._nursery: trio.Nursery | None = None
         self.now: Final = runner.now
         self.last_used = self.now()
@@ -300,12 +300,18 @@ class HttpSession:
         listening = self._changes.listen(owner=self.owner)
         with self._scope, self.session.measured(), listening as self.session.listener:
             async with trio.open_nursery() as self._nursery:
-                self._nursery.start_soon(self.requests.watch)
-                send = self.standalone.send_notification
-                self._nursery.start_soon(partial(send_changes, self.session.listener, send))
                 self.sharing.start(self._nursery, self)
                 task_status.started()
-                await trio.sleep_forever()
+                await send_changes(self.session.listener, self.standalone.send_notification)
+
+    async def ask(
+        self, method: str, params: dict[str, Json], deadline: float, lines: SessionStream
+    ) -> Json:
+        """Ask the client on a stream. Most sessions ask nothing, and need no watch for it."""
+        if not self._watches and self._nursery is not None:
+            self._watches = True
+            self._nursery.start_soon(self.requests.watch)
+        return await self.requests.send(method, params, TimeLimit(deadline), lines=lines)
 
     def renew(self, deadline: float) -> None:
         """Let the session last until another token of its owner's expires, if that is later."""
