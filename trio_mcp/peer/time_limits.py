@@ -37,9 +37,12 @@ def pausable(*pauses: Pause) -> Iterator[None]:
         _around.reset(token)
 
 
-@define(eq=False, repr=False)
+@define(eq=False, repr=False, slots=False)
 class TimeLimit:
     """Until when something may take. Pauses may overlap.
+
+    Each request has one, and few are paused or renewed: what only those need has its default in the
+    class, and costs the others nothing.
 
     Attributes:
         deadline: When the time is over, by Trio's clock; infinity while it stands still.
@@ -50,13 +53,13 @@ class TimeLimit:
     """
 
     deadline: float = inf
-    renewal: float = field(default=0.0, init=False)
-    latest: float = field(default=inf, init=False)
-    stood_still: float = field(default=0.0, init=False)
     on_change: Callable[[], object] = field(default=lambda: None, init=False)
-    _pauses: int = field(default=0, init=False)
-    _since: float = field(default=0.0, init=False)
-    _due: float = field(default=inf, init=False)
+    renewal = 0.0
+    latest = inf
+    stood_still = 0.0
+    _pauses = 0
+    _since = 0.0
+    _due = inf
     """The deadline, if there had been no pause since."""
 
     @classmethod
