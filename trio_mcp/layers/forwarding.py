@@ -60,7 +60,9 @@ async def _prepare(call: Call, result: Result) -> None:
     if not exchange.revision.modern:
         wraps = getattr(call.entry, "wrapped_output", None) is not None
         members = await offload(for_legacy, members, exchange.revision, wraps)
-    _drop_server_info(members)
+    meta = members.get("_meta")
+    if isinstance(meta, dict):
+        _drop_server_info(members, meta)
     result.members = members
     result.is_large = is_large(members)
 
@@ -105,18 +107,19 @@ class Relaying:
         members = response.result
         if members.__class__ is not dict or members.get("resultType", "complete") != "complete":
             return None
-        if not isinstance(members.get("_meta", {}), dict):
+        meta = members.get("_meta")
+        if meta.__class__ is dict:
+            _drop_server_info(members, meta)
+        elif "_meta" in members:
             return None
         if self.outward is not None:
             members = self.outward(members)
-        _drop_server_info(members)
         return RawResult(members, is_finite=True)
 
 
-def _drop_server_info(members: dict[str, Json]) -> None:
-    """Leave out who the other server is: this server gives its own."""
-    meta = members.get("_meta")
-    if isinstance(meta, dict) and META_SERVER_INFO in meta:
+def _drop_server_info(members: dict[str, Json], meta: dict[str, Json]) -> None:
+    """Leave out of a result's `_meta` who the other server is: this server gives its own."""
+    if META_SERVER_INFO in meta:
         members["_meta"] = own = {**meta}
         del own[META_SERVER_INFO]
         if not own:
