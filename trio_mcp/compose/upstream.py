@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable
 from contextlib import asynccontextmanager
 from functools import partial
 from math import inf
@@ -118,13 +118,7 @@ class Upstream:
 
     # -- unchanged ------------------------------------------------------------------------
 
-    def unchanged(
-        self,
-        params: Mapping[str, Json],
-        name: str,
-        arguments: Json,
-        make_context: Callable[[], Context],
-    ) -> tuple[ClientSession | _HeardCall, Params] | None:
+    def unchanged(self, call: Any, name: str) -> tuple[ClientSession | _HeardCall, Params] | None:
         """Return how a call is passed on unchanged: by what, and with which parameters.
 
         That is where nothing but progress can be said on the way: between a modern caller and a
@@ -139,7 +133,8 @@ class Upstream:
             is_modern = client is not None and client.era == "modern"
             self._modern = session_of(client) if client is not None and is_modern else None
             self._revision = None if client is None else client.revision
-        session, meta = self._modern, params.get("_meta")
+        session, params = self._modern, call.exchange.params
+        meta = params.get("_meta")
         if session is None or not isinstance(meta, dict):
             return None
         if META_CLIENT_CAPABILITIES not in meta or META_LOG_LEVEL in meta:
@@ -153,9 +148,9 @@ class Upstream:
         if hops >= _MOST_HOPS:
             return None
         sent = {**meta, META_VERSION: self._revision, META_HOPS: hops + 1}
-        params = {**params, "name": name, "arguments": arguments, "_meta": sent}
+        params = {**params, "name": name, **call.arguments, "_meta": sent}
         if "progressToken" in meta:
-            return _HeardCall(self.nursery, session, sent, make_context), params
+            return _HeardCall(self.nursery, session, sent, call.make_context), params
         return session, params
 
     async def passed_on(self, outcome: Awaitable[Params]) -> Params:
@@ -388,36 +383,24 @@ class PassedCalls:
     name: str
     """What the server calls it."""
 
-    def forward(
-        self,
-        params: Mapping[str, Json],
-        arguments: Json,
-        state: Upstream,
-        make_context: Callable[[], Context],
-    ) -> Awaitable[Params] | None:
-        way = state.unchanged(params, self.name, arguments, make_context)
+    def forward(self, call: Any) -> Awaitable[Params] | None:
+        upstream: Upstream = call.state
+        way = upstream.unchanged(call, self.name)
         if way is None:
             return None
-        session, sent = way
-        return state.passed_on(session.forward(CALL_TOOL.name, sent))
+        session, params = way
+        return upstream.passed_on(session.forward(CALL_TOOL.name, params))
 
-    def begin(
-        self,
-        params: Mapping[str, Json],
-        arguments: Json,
-        state: Upstream,
-        make_context: Callable[[], Context],
-        timeout: float,
-        on_news: Callable[[Any], object],
-    ) -> Any:
-        way = state.unchanged(params, self.name, arguments, make_context)
+    def begin(self, call: Any, timeout: float, on_news: Callable[[Any], object]) -> Any:
+        way = call.state.unchanged(call, self.name)
         if way is None:
             return None
-        session, sent = way
-        return session.begin(CALL_TOOL.name, sent, timeout, on_news)
+        session, params = way
+        return session.begin(CALL_TOOL.name, params, timeout, on_news)
 
-    def receive(self, sent: Any, state: Upstream) -> Awaitable[Params]:
-        return state.passed_on(sent.owner.receive(CALL_TOOL.name, sent.outcome()))
+    def receive(self, call: Any, sent: Any) -> Awaitable[Params]:
+        upstream: Upstream = call.state
+        return upstream.passed_on(sent.owner.receive(CALL_TOOL.name, sent.outcome()))
 
 
 @define(eq=False, repr=False)

@@ -51,39 +51,24 @@ Answer = Callable[[dict[str, Json], Context], Awaitable[Mapping[str, Json]]]
 
 
 class PassOn(Protocol):
-    """Passes on calls during which hardly anything is said."""
+    """Passes on calls during which hardly anything is said. What they need, they find in the call.
 
-    def forward(
-        self,
-        params: Mapping[str, Json],
-        arguments: Json,
-        state: Any,
-        make_context: Callable[[], Context],
-    ) -> Awaitable[Mapping[str, Json]] | None:
+    That is: the caller's parameters (`call.exchange.params`), which must not be changed; the
+    arguments that are meant; what the provider's lifespan yielded (`call.state`); and the caller's
+    context, to be made once there is something to say.
+    """
+
+    def forward(self, call: Call) -> Awaitable[Mapping[str, Json]] | None:
         """Pass a call on, and return the members of its result, to be awaited.
-
-        Args:
-            params: The caller's parameters.
-            arguments: The arguments that are meant.
-            state: What the provider's lifespan yielded.
-            make_context: Makes the caller's context, once there is something to say.
 
         Returns:
             `None` for a call that needs the context from the beginning.
         """
 
-    def begin(
-        self,
-        params: Mapping[str, Json],
-        arguments: Json,
-        state: Any,
-        make_context: Callable[[], Context],
-        timeout: float,
-        on_news: Callable[[Any], object],
-    ) -> Any:
+    def begin(self, call: Call, timeout: float, on_news: Callable[[Any], object]) -> Any:
         """Pass a call on as `forward` does, and do not wait (`Relaying.begin`)."""
 
-    def receive(self, sent: Any, state: Any) -> Awaitable[Mapping[str, Json]]:
+    def receive(self, call: Call, sent: Any) -> Awaitable[Mapping[str, Json]]:
         """Return the members of the result of what `begin` has sent, to be awaited."""
 
 
@@ -210,7 +195,7 @@ class ForwardedCall:
         self._usual = usual
         self._pass_on = pass_on
         self.forward = None if pass_on is None else self._forward
-        self.begin = None if pass_on is None else self._begin
+        self.begin = None if pass_on is None else pass_on.begin
 
     async def __call__(self, context: Context, **arguments: Json) -> RawResult:
         params = {**context.params, **self._params(context, **arguments)}
@@ -223,16 +208,9 @@ class ForwardedCall:
         sent = exchange.sent
         if sent is not None:
             exchange.sent = None  # which knows the call: a cycle
-            return _raw(pass_on.receive(sent, call.state))
-        arguments = call.arguments["arguments"]
-        running = pass_on.forward(exchange.params, arguments, call.state, call.make_context)
-        return self(call.make_context(), arguments=arguments) if running is None else _raw(running)
-
-    def _begin(self, call: Call, timeout: float, on_news: Callable[[Any], object]) -> Any:
-        assert self._pass_on is not None
-        params, arguments = call.exchange.params, call.arguments["arguments"]
-        make_context = call.make_context
-        return self._pass_on.begin(params, arguments, call.state, make_context, timeout, on_news)
+            return _raw(pass_on.receive(call, sent))
+        running = pass_on.forward(call)
+        return self(call.make_context(), **call.arguments) if running is None else _raw(running)
 
 
 async def _raw(running: Awaitable[Mapping[str, Json]]) -> RawResult:
