@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Self
 
 import trio
-from attrs import evolve
+from attrs import evolve, frozen
 
 from trio_mcp.background import background_task
 from trio_mcp.peer.channel import ResponseOnly
@@ -40,16 +40,12 @@ from trio_mcp.wire.jsonrpc import Message
 from trio_mcp.wire.limits import Limits
 
 
+@frozen(eq=False)
 class MemoryLines:
     """One end of a connection in memory (a `LineTransport`). Made by `memory_lines_pair`."""
 
-    def __init__(
-        self,
-        send: trio.MemorySendChannel[list[Frame]],
-        receive: trio.MemoryReceiveChannel[list[Frame]],
-    ) -> None:
-        self._send = send
-        self._receive = receive
+    _send: trio.MemorySendChannel[list[Frame]]
+    _receive: trio.MemoryReceiveChannel[list[Frame]]
 
     async def receive(self) -> list[Frame]:
         try:

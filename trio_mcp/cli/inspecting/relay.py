@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
+from attrs import define
 
 from trio_mcp.background import background_task
 from trio_mcp.cli.failures import OK, Failure, explain, new_part
@@ -76,29 +77,25 @@ class Upstream(Protocol):
 Connect = Callable[[], AbstractAsyncContextManager[Upstream]]
 
 
+@define(eq=False, repr=False, slots=False)
 class Relay:
     """An ASGI app: the page, and a relay to the server: to an endpoint, or by a connection each.
 
     What `about` says of the server, the page learns once it has the token.
     """
 
-    def __init__(
-        self,
-        port: int,
-        about: Mapping[str, Json],
-        connect: Connect,
-        limits: Limits,
-        endpoint: Endpoint | None = None,
-    ) -> None:
+    _port: int
+    _about: Mapping[str, Json]
+    _connect: Connect
+    _limits: Limits
+    _endpoint: Endpoint | None = None
+
+    def __attrs_post_init__(self) -> None:
         token = secrets.token_urlsafe(32)
-        self._authority = f"{_HOST}:{port}"
-        self.url: Final = f"http://{self._authority}/#token={token}"
+        self._authority = f"{_HOST}:{self._port}"
+        self.url = f"http://{self._authority}/#token={token}"
         """The page's address, with the token in the part that no browser sends."""
-        self._about = about
-        self._connect = connect
-        self._limits = limits
-        self._endpoint = endpoint
-        ways: dict[str, Json] = {"relay": "relay", "endpoint": endpoint and "mcp"}
+        ways: dict[str, Json] = {"relay": "relay", "endpoint": self._endpoint and "mcp"}
         self._page = ExplorerPage.load(ways)
         self._guard = Guard(HttpPolicy(allowed_hosts=[_HOST], tokens={token: "page"}), "/mcp")
         self._upstreams: dict[str, Upstream] = {}
