@@ -28,7 +28,8 @@ class Chains:
 
     def of(self, method: str, params: Mapping[str, Any], is_bound: bool) -> Handler:
         """Return the chain for a call, whose arguments may be keyword arguments already."""
-        self._look_at_bridges()
+        if self._bridges != self._catalogue.log_bridges_made:
+            self._forget_chains()
         if is_bound and "requestState" not in params:
             chain = self._usual.get(method)
             if chain is None:
@@ -38,18 +39,18 @@ class Chains:
 
     def are_bare(self, method: str) -> bool:
         """Whether the calls of a method are answered, and nothing else is done around them."""
-        self._look_at_bridges()
+        if self._bridges != self._catalogue.log_bridges_made:
+            self._forget_chains()
         is_bare = self._bare.get(method)
         if is_bare is None:
             names = [name for name, _ in self.layers(method)]
             is_bare = self._bare[method] = names == ["answering"]
         return is_bare
 
-    def _look_at_bridges(self) -> None:
-        if self._bridges != self._catalogue.log_bridges_made:
-            self._usual.clear()
-            self._bare.clear()
-            self._bridges = self._catalogue.log_bridges_made
+    def _forget_chains(self) -> None:
+        self._usual.clear()
+        self._bare.clear()
+        self._bridges = self._catalogue.log_bridges_made
 
     def converse(self, method: str, entry: Any) -> bool:
         """Whether a layer around a call talks to its caller."""

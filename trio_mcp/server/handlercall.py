@@ -40,7 +40,6 @@ class HandlerCall(InboundRequest):
     label: str = ""  # in place of the property
     timeout: float = 0.0
     outcome = "cancelled"
-    conversation: Any = None  # a `RequestConversation`, once it has begun
     _lending: Lending | None = None
     sent: Any = None
 
@@ -55,6 +54,7 @@ class HandlerCall(InboundRequest):
         timeout = entry.timeout
         self.timeout = context.server.usual_timeout if timeout is None else timeout
         self.revision: Revision = context.caller.revision
+        self.conversation: Any = None  # a `RequestConversation`, once it has begun
 
     def run(self, scope: Scope) -> Awaitable[Answer | None]:
         context, arguments = self.context, self.arguments
