@@ -22,7 +22,15 @@ from trio_mcp.aio.inloop import Callback
 from trio_mcp.aio.portal import Portal
 from trio_mcp.aio.run import acquire
 from trio_mcp.aio.wrappers import wrapper_of
-from trio_mcp.errors import AlreadyConnected, CannotStart, NotConnected, ServerExited, UnknownTool
+from trio_mcp.errors import (
+    AlreadyConnected,
+    CallTimeout,
+    CannotStart,
+    McpError,
+    NotConnected,
+    ServerExited,
+    UnknownTool,
+)
 
 CALCULATOR = python(EXAMPLES / "calculator.py")
 
@@ -100,6 +108,87 @@ async def test_calls_and_their_errors(target):
         await connect(["/nonexistent/server"]).open()
     with pytest.raises(TypeError, match="connect needs"):
         connect(3)
+
+
+@pytest.mark.requirement("L1")
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@in_asyncio
+async def test_each_call_of_a_tool_ends_as_its_first_one_does(era):
+    registry = trio_mcp.Registry("ends")
+    cancelled: list[str] = []
+    started = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    @registry.tool
+    async def wait() -> None:
+        loop.call_soon_threadsafe(started.set)
+        try:
+            await trio.sleep_forever()
+        finally:
+            cancelled.append("wait")
+
+    @registry.tool
+    async def fail() -> None:
+        raise trio_mcp.ToolError("no")
+
+    @registry.tool
+    async def refuse() -> None:
+        raise McpError(-32055, "not today")
+
+    @registry.tool
+    async def ask(context: trio_mcp.Context) -> str:
+        return str((await context.elicit("Name?", str)).value)
+
+    @registry.tool
+    async def count(context: trio_mcp.Context) -> dict[str, int]:
+        for step in range(3):
+            await context.progress(step)
+        return {"steps": 3}
+
+    async def answer(params):
+        return {"action": "accept", "content": {"value": "Ada"}}
+
+    async with connect(registry, era=era, handlers=Handlers(elicitation=answer)) as client:
+        for number in range(1, 4):
+            assert (await client.call_tool("ask")).text == "Ada"
+            assert (await client.call_tool("count")).structured_content == {"steps": 3}
+            assert (await client.call_tool("fail")).error == "no"
+            with pytest.raises(McpError, match="not today"):
+                await client.call_tool("refuse")
+            started.clear()
+            task = asyncio.create_task(client.call_tool("wait"))
+            await started.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await client.ping()
+            await until(lambda number=number: len(cancelled) == number)
+        client.tools["wait"].timeout = 0.05
+        with pytest.raises(CallTimeout, match=r"within 0\.05 s"):
+            await client.call_tool("wait")
+        await until(lambda: len(cancelled) == 4)
+        client.tools["wait"].timeout = 60
+        started.clear()
+        left = asyncio.create_task(client.call_tool("wait"))
+        await started.wait()
+    with pytest.raises(NotConnected):
+        await left
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_calls_beyond_what_there_is_room_for_wait_for_it():
+    registry = trio_mcp.Registry("long", version="1")
+
+    @registry.tool
+    async def length(text: str) -> int:
+        return len(text)
+
+    limits = trio_mcp.Limits(max_outgoing_bytes=5000)
+    async with connect(registry, limits=limits) as client:
+        assert (await client.call_tool("length", {"text": "x"})).text == "1"
+        calls = [client.call_tool("length", {"text": "x" * 4000}) for _ in range(20)]
+        assert [result.text for result in await asyncio.gather(*calls)] == ["4000"] * 20
 
 
 @pytest.mark.requirement("L1")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Final, Generic, TypeVar
 
 import trio
 
 from trio_mcp.aio.crossing import Crossing, resolve, settled
+from trio_mcp.client.session import ClientRequest, ClientSession, Started
+from trio_mcp.wire.jsonrpc import Json
 
 T = TypeVar("T")
 
@@ -76,6 +79,67 @@ class Call(Generic[T]):
     def _cut_off(self) -> None:
         self._failure = self._closed()
         self._run.tell(self._finish)
+
+    # -- asyncio's side -------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        self._is_over = True
+        resolve(self._future)
+
+
+class SentCall:
+    """A request that is sent in the Trio run while an asyncio task waits: no task does there.
+
+    Args:
+        run: The run.
+        session: Sends it.
+        request: The request.
+    """
+
+    def __init__(self, run: Crossing, session: ClientSession, request: ClientRequest) -> None:
+        self._run = run
+        self._session = session
+        self._request = request
+        self._future = run.future()
+        self.sent: Started | None = None
+        self.result: dict[str, Json] | None = None
+        """Its result, if it is plain (`ClientSession.plain_outcome`)."""
+        self._is_over = False
+
+    async def wait(self) -> Started | None:
+        """Send it, and wait for its end; `None` if it has to be sent in another way.
+
+        If cancelled, it is withdrawn before this returns.
+        """
+        self._run.post(self._start)
+        try:
+            await self._future
+        except asyncio.CancelledError:
+            if not self._is_over:
+                self._future = self._run.future()
+                self._run.post(self._withdraw)
+                await settled(self._future)
+            raise
+        return self.sent
+
+    # -- Trio's side ----------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if not self._run.is_over:  # else this is called in some other thread
+            with suppress(TypeError):  # which is raised where it is sent in the other way
+                self.sent = self._session.start(self._request, self._ended)
+        if self.sent is None:
+            self._run.tell(self._finish)
+
+    def _ended(self, sent: Started) -> None:
+        self.result = self._session.plain_outcome(sent)
+        self._run.tell(self._finish)
+
+    def _withdraw(self) -> None:
+        if self.sent is None or not self.sent.is_open or self._run.is_over:
+            self._run.tell(self._finish)
+        else:
+            self._session.withdraw(self.sent)
 
     # -- asyncio's side -------------------------------------------------------------------
 

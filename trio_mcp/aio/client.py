@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
-from typing import Any, Generic, TypeVar
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from attrs import evolve
 
+from trio_mcp.aio.calls import SentCall
 from trio_mcp.aio.inloop import call_asyncio
 from trio_mcp.aio.portal import Portal
 from trio_mcp.aio.wrappers import Feed, same_arguments, wrapper_of
@@ -17,7 +18,10 @@ from trio_mcp.client import connect as trio_connect
 from trio_mcp.client.changes import ChangeStream as TrioChangeStream
 from trio_mcp.client.client import Client as TrioClient
 from trio_mcp.client.handlers import Handler, Handlers, Params
+from trio_mcp.client.result import plain_result
+from trio_mcp.client.session import ClientRequest
 from trio_mcp.client.state import ClientState
+from trio_mcp.client.tools import RemoteTool
 from trio_mcp.registry.changes import Change, Kind
 from trio_mcp.wire.jsonrpc import Json
 
@@ -125,6 +129,31 @@ class Client(PortalClient[TrioClient], TrioClient):
         super().__init__(client._session)
         self._portal, self._theirs = portal, client
 
+    if not TYPE_CHECKING:  # it has the types of Trio's
+
+        @wraps(TrioClient.call_tool)
+        async def call_tool(self, name, arguments=None, **options):
+            plain = None if options else self._theirs._plain_call(name, arguments)
+            if plain is None or not self._portal.is_here:
+                return await self._cross(TrioClient.call_tool, name, arguments, **options)
+            return await self._call_plainly(*plain)
+
+    async def _call_plainly(self, tool: RemoteTool, request: ClientRequest) -> Any:
+        """Call a tool without a Trio task, and without a thread for what is done around it."""
+        began, call = self._session.now(), SentCall(self._portal.run, self._session, request)
+        sent = await call.wait()
+        if sent is None:
+            sending: Callable[[], Any] = partial(self._session.send, request)
+        elif call.result is None:
+            sending = partial(self._session.finish, request, sent)
+        else:
+            result = plain_result(call.result, self._session.now() - began)
+            if result is not None and tool.fits_result_at_sight(call.result):
+                return result
+            sending = partial(_given, call.result)
+        called = self._theirs._called
+        return await self._portal.call(lambda: called(tool, request, sending()))
+
     def states(self) -> AsyncIterator[ClientState]:
         """Iterate over the states, from the present one to `Disconnected`, which is the last."""
         return Feed(self._theirs.states, self._portal.run.post)
@@ -148,6 +177,10 @@ class Client(PortalClient[TrioClient], TrioClient):
             within=self._portal,
         )
         return portal
+
+
+async def _given(result: dict[str, Json]) -> dict[str, Json]:
+    return result
 
 
 class ClientConnection(Portal[TrioClient, Client]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from math import inf
@@ -444,15 +444,39 @@ class Client:
             is_exact=timeout is not None,
             on_progress=on_progress,
         )
-        started = self._session.now()
+        return await self._called(tool, request, self._session.send(request), returns)
+
+    def _plain_call(
+        self, name: str, arguments: Mapping[str, Json] | None
+    ) -> tuple[RemoteTool, ClientRequest] | None:
+        """Return a call that can be sent as it is; `None` if something has to be done first."""
+        tool, given = self._tools.tools.get(name), dict(arguments or {})
+        if tool is None or not tool.enabled or self._session.now() >= self._tools.fresh_until:
+            return None
+        if not tool.fits_at_sight(given):
+            return None
+        params: dict[str, Json] = {"name": tool.mcp_name, "arguments": given}
+        return tool, ClientRequest(
+            method="tools/call", params=params, timeout=tool.timeout, is_exact=False
+        )
+
+    async def _called(
+        self,
+        tool: RemoteTool,
+        request: ClientRequest,
+        sending: Awaitable[dict[str, Json]],
+        returns: Any = None,
+    ) -> Any:
+        """Make what a call returns of its result, once that is there."""
+        name, started = tool.name, self._session.now()
         try:
-            wire = await self._session.send(request)
+            wire = await sending
         except McpError as error:
             if error.code != HEADER_MISMATCH:
                 raise
             await self.refresh_tools()  # another schema wants other headers
             tool = self._tools.tools.get(name, tool)
-            left = max(seconds - (self._session.now() - started), 0.0)
+            left = max((request.timeout or 0.0) - (self._session.now() - started), 0.0)
             wire = await self._session.send(evolve(request, timeout=left))
         try:
             duration = self._session.now() - started

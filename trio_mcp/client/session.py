@@ -45,6 +45,10 @@ Finish = Callable[["ClientRequest", dict[str, Json], TimeLimit], Awaitable[dict[
 """Makes the final result of a request of one that an extension deals with, in the time there is."""
 
 
+Started = RelayedRequest
+"""A request that was sent, and that no task waits for (`ClientSession.start`)."""
+
+
 def _block_was_left() -> ClientError:
     return NotConnected("the block of connect() was left, and the connection ended with it")
 
@@ -257,7 +261,55 @@ class ClientSession:
             raise TypeError(f"middleware around {method} must return a dict, not {what}")
         return result
 
-    async def _send(self, request: ClientRequest) -> dict[str, Json]:
+    def start(self, request: ClientRequest, on_end: Callable[[Started], object]) -> Started | None:
+        """Send a request that no task waits for, where nothing has to be done around it.
+
+        Returns:
+            The request. Once it has ended, `plain_outcome` may have its result, and `finish` has
+            it in any case; who wants none calls `withdraw`. `None` where it has to be sent by
+            `send`.
+
+        Raises:
+            TypeError: The parameters are not JSON.
+        """
+        begin = self.transport.begin
+        if begin is None or self._middleware or self.closed.is_set():
+            return None
+        timeout = self.request_timeout if request.timeout is None else request.timeout
+        limit, sent = TimeLimit(self.now() + timeout), None
+        token = self._progress_token(request, limit)
+        try:
+            params = self._with_meta(request.params, token)
+            sent = begin(request.method, params, limit, on_end, token)
+        finally:
+            if sent is None:
+                self.notifications.forget_progress(token)
+        return sent
+
+    def plain_outcome(self, sent: Started) -> dict[str, Json] | None:
+        """Return the result of a request that was started, unless there is more to do with it."""
+        response = sent.response
+        result = None if response is None or response.error is not None else response.result
+        if type(result) is not dict or result.get("resultType", "complete") != "complete":
+            return None
+        self.notifications.forget_progress(sent.owner)
+        return result
+
+    def finish(self, request: ClientRequest, sent: Started) -> Awaitable[dict[str, Json]]:
+        """Return the result of a request that was started, as `send` does."""
+        return self._carry_out(request, sent)
+
+    def withdraw(self, sent: Started) -> None:
+        """Want no result of a request that was started, and tell the server so."""
+        self.notifications.forget_progress(sent.owner)
+        sent.withdraw(None)
+
+    def _send(self, request: ClientRequest) -> Awaitable[dict[str, Json]]:
+        return self._carry_out(request)
+
+    async def _carry_out(
+        self, request: ClientRequest, sent: Started | None = None
+    ) -> dict[str, Json]:
         if request.method in self.unshared_methods:
             extension = self.unshared_methods[request.method]
             why = (
@@ -266,12 +318,14 @@ class ClientSession:
             raise McpError(METHOD_NOT_FOUND, why)
         timeout = self.request_timeout if request.timeout is None else request.timeout
         params, id = request.params, request.id
-        started = self.now()
-        limit = TimeLimit(started + timeout)
-        token = self._progress_token(request, limit)
+        limit = TimeLimit(self.now() + timeout) if sent is None else sent.limit
+        token = self._progress_token(request, limit) if sent is None else sent.owner
         try:
             for _ in range(_MOST_ROUNDS):
-                result = await self._transmit(request.method, params, token, limit, id)
+                if sent is None:
+                    result = await self._transmit(request.method, params, token, limit, id)
+                else:
+                    result, sent = await self.receive(request.method, sent.outcome()), None
                 kind = result.get("resultType", "complete")
                 if kind == "complete":
                     if params is not request.params:  # it depends on answers, so it is not kept
@@ -285,9 +339,10 @@ class ClientSession:
                 params = {key: params[key] for key in params if key != "requestState"} | answers
                 id = None
         except DeadlinePassed:
-            if limit.renewal:
-                waited = trio.current_time() - started - limit.stood_still
-                timeout = max(timeout, round(waited, 1))
+            started = limit.latest - self.options.max_timeout
+            given = limit.deadline - limit.stood_still - started
+            if limit.renewal and given - timeout > 0.001:  # progress has prolonged it
+                timeout = round(given, 1)
             raise CallTimeout(request.what, timeout, self.stderr(), request.setting) from None
         finally:
             self.notifications.forget_progress(token)
@@ -353,14 +408,16 @@ class ClientSession:
         """Add the `_meta` of the revision to a request, and send it."""
         if self.closed.is_set():
             raise self.failure()
+        return self.transmit(method, self._with_meta(params, token), limit, id)
+
+    def _with_meta(self, params: Params, token: Json) -> Params:
+        """Add the `_meta` of the revision to parameters, and a token for progress."""
         meta = self._meta
         if "_meta" in params:
             meta = {**(meta or {}), **params["_meta"]}
         if token is not None:
             meta = {**(meta or {}), "progressToken": token}
-        if meta is not None:
-            params = {**params, "_meta": meta}
-        return self.transmit(method, params, limit, id)
+        return params if meta is None else {**params, "_meta": meta}
 
     def transmit(
         self, method: str, params: Params, limit: TimeLimit | None = None, id: Id | None = None

@@ -141,6 +141,12 @@ class RemoteTool:
         """Like `problem_with`, but in a worker thread if it takes long."""
         return await self._arguments.check(arguments)
 
+    def fits_result_at_sight(self, result: dict[str, Json]) -> bool:
+        """Whether a result needs no `check_result`, as most do not."""
+        if self.output_schema is None:
+            return True
+        return self._results.fits_at_sight(result.get("structuredContent"))
+
     async def check_result(self, result: dict[str, Json]) -> str | None:
         """Say what is wrong with a result, by the tool's output schema; `None` if nothing is.
 

@@ -95,6 +95,9 @@ class TracedSession(ClientSession):
     def begin(self, *request: Any) -> None:
         """Leave each request to a task, as its span is of that."""
 
+    def start(self, *request: Any) -> None:
+        """Likewise."""
+
     def close(self, failure: Callable[[], ClientError] | None) -> None:
         if not self.closed.is_set():
             about = dict(self._network)
