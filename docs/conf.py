@@ -48,7 +48,7 @@ autodoc_typehints_format = "short"
 # Type variables, and what signatures name but programs do not make or take apart by hand.
 nitpick_ignore_regex = [
     ("py:class", r"trio_mcp\.[\w.]+\.[FTV]"),
-    ("py:class", r"trio_mcp\.registry\.\w+\.(Completer|Conversation|Handler)"),
+    ("py:class", r"trio_mcp\.registry\.\w+\.(Completer|Conversation|Handler|PassOn)"),
     ("py:class", r"trio_mcp\.registry\.\w+\.(Prompt|Resource|ResourceTemplate|Tool)"),
     ("py:class", r"trio_mcp\.auth\.fetching\.Fetcher"),
     ("py:class", r"trio_mcp\.auth\.proxy\.(options\.ProxyOptions|exchange\.HasProviderToken)"),
