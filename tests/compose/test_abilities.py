@@ -219,6 +219,28 @@ async def test_a_server_that_is_slow_for_one_caller_holds_it_up_for_a_bounded_ti
 
 
 @all_eras
+@pytest.mark.parametrize(
+    ("declared", "there"),
+    [
+        ({"sampling": 5, "roots": [], "elicitation": None}, {"always", "make_do"}),
+        ({"sampling": {"x" * 1000: {}, "tools": "y" * 1000}}, {"always", "think"}),
+        ({"experimental": {"x": 1}, "nonsense": {}}, {"always", "make_do"}),
+        ({}, {"always", "make_do"}),
+    ],
+)
+async def test_of_what_callers_declare_only_what_the_protocol_has_counts(
+    up: Era, declared: dict[str, Any], there: set[str], autojump_clock: object
+) -> None:
+    front = Registry("front")
+    remote = remote_to(server(), era=up)
+    front.mount(remote)
+    async with remote.running(), connect(front, era="modern") as client:
+        meta = {"io.modelcontextprotocol/clientCapabilities": declared}
+        listed: Any = await client.request("tools/list", {"_meta": meta})
+        assert {tool["name"] for tool in listed["tools"]} == there
+
+
+@all_eras
 async def test_a_proxy_on_stdio_has_its_client_as_the_only_caller(up: Era) -> None:
     async with open_proxy(server(), era=up) as registry:
         async with connect(registry, handlers=ELICITS) as client:

@@ -26,13 +26,13 @@ from trio_mcp.wire.revisions import BY_NAME, MODERN
 Abilities = bytes
 """What a caller can be asked, as JSON."""
 
-NONE: Final[Abilities] = b"{}"
+NONE: Final[Abilities] = encode({})
 """Those of who can be asked nothing, and of the connection that all callers share."""
 
 _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "elicitation": ("form", "url"),
     "sampling": ("context", "tools"),
-    "roots": ("listChanged",),
+    "roots": (),
 }
 
 
@@ -56,12 +56,8 @@ def abilities_in(declared: Mapping[str, Json]) -> Abilities:
     for name, parts in _PARTS.items():
         given = declared.get(name)
         if isinstance(given, dict):
-            found[name] = {part: _part(given[part]) for part in parts if part in given}
+            found[name] = {part: {} for part in parts if part in given}
     return encode(found)
-
-
-def _part(given: Json) -> Json:
-    return given if isinstance(given, bool) else {}
 
 
 def abilities_of(context: Context) -> Abilities:
