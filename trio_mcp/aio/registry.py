@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -15,6 +16,7 @@ from trio_mcp.aio.handlers import crossing_for, manager_on_asyncio, on_asyncio, 
 from trio_mcp.aio.portal import Portal
 from trio_mcp.registry import Registry as TrioRegistry
 from trio_mcp.registry.catalogue import Catalogue
+from trio_mcp.registry.functions import awaited
 from trio_mcp.registry.lifespan import Opened
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
@@ -62,6 +64,7 @@ class Registry(TrioRegistry):
             super().__init__(*args, **options)
 
     def _prepared(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        function = awaited(function, asyncio.to_thread)
         return on_asyncio(function) if inspect.iscoroutinefunction(function) else function
 
     def _prepared_dependency(self, function: Callable[..., Any]) -> Callable[..., Any]:

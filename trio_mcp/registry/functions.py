@@ -1,8 +1,8 @@
 """What can be seen of an author's function before it is called."""
 
 import inspect
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Awaitable, Callable
+from functools import partial, wraps
 from typing import Any
 
 
@@ -17,6 +17,26 @@ def is_async(function: Callable[..., Any]) -> bool:
         return False
     call = getattr(function, "__call__", None)  # noqa: B004  # a callable object
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def awaited(
+    function: Callable[..., Any], in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
+) -> Callable[..., Any]:
+    """Return the function, or an async one for a plain one that is wrapped around an async one.
+
+    A decorator often returns such a plain function, which returns what the async one returned. It
+    may as well have run that in a loop of its own, so it is called in a thread.
+    """
+    if is_async(function) or not is_async(inspect.unwrap(function)):
+        return function
+
+    @wraps(function)
+    async def run(*args: Any, **options: Any) -> Any:
+        # In a tuple, since Trio takes a coroutine from a thread for a mistake.
+        (result,) = await in_thread(lambda: (function(*args, **options),))
+        return await result if inspect.isawaitable(result) else result
+
+    return run
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:

@@ -27,6 +27,7 @@ from trio_mcp.registry.checks import (
 )
 from trio_mcp.registry.direct import DirectCall, checked_value
 from trio_mcp.registry.entrances import check_trio
+from trio_mcp.registry.functions import awaited
 from trio_mcp.registry.options import (
     CacheScope,
     FileOptions,
@@ -296,8 +297,8 @@ class Registry:
         return self._catalogue.register("tools", tool)
 
     def _prepared(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Make of a function what is run, for a subclass whose functions are of another kind."""
-        return function
+        """Make of a function what is run; a subclass may have functions of another kind."""
+        return awaited(function, partial(trio.to_thread.run_sync, abandon_on_cancel=True))
 
     def _prepared_dependency(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Likewise, of a function that fills parameters of others."""
