@@ -2,6 +2,7 @@
 
 import functools
 from contextlib import asynccontextmanager
+from enum import Enum
 from typing import Annotated, Literal
 
 import pytest
@@ -136,6 +137,14 @@ def test_a_name_that_is_not_valid(registry, name):
         registry.add_tool(echo, name=name)
     assert repr(name) in str(caught.value)
     assert registry.tools == {}
+
+
+@pytest.mark.requirement("C3")
+def test_a_name_from_an_enumeration_is_the_text_that_it_stands_for(registry):
+    class Tools(str, Enum):  # noqa: UP042  # its format is not its value
+        ECHO = "echo_text"
+
+    assert f"{registry.add_tool(echo, name=Tools.ECHO).name}" == "echo_text"
 
 
 @pytest.mark.requirement("C3")

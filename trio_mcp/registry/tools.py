@@ -277,7 +277,7 @@ def published(timeout: float | None) -> dict[str, Json]:
 def checked_name(name: Any) -> str:
     """Return the name of a tool, or raise `SchemaError` if none can have it."""
     if isinstance(name, str) and len(name) <= LONGEST_NAME and NAME_CHARACTERS.fullmatch(name):
-        return name
+        return str.__str__(name)  # a member of an enumeration has a text of its own for messages
     raise SchemaError(
         f"Tool name {name!r:.200} is not valid: "
         "it needs 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'. "
