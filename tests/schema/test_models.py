@@ -187,6 +187,7 @@ def test_arguments(annotation: Any, value: Any, expected: Any) -> None:
             "Argument 'it[0].name' is not acceptable: gold is sold out.",
         ),
         (Basket, {"orders": [{}]}, "Missing required argument 'it.orders[0].name'."),
+        (str | Item, {"price": 1}, "Missing required argument 'it.name'."),
         (
             Strict,
             {"day": "2030-01-31", "number": "1"},

@@ -341,8 +341,10 @@ class Refused(ConversionError):
 
 def _sentence(noun: str, place: str, value: Any, reason: Mapping[str, Any]) -> str:
     kind, said = reason["type"], reason["msg"]
-    for step in reason["loc"]:  # some of which name members of a union, or functions
-        if isinstance(value, dict) and (step in value or kind == "missing"):
+    steps = reason["loc"]  # some of which name members of a union, or functions
+    for number, step in enumerate(steps, 1):
+        is_missing = kind == "missing" and number == len(steps)
+        if isinstance(value, dict) and (step in value or is_missing):
             place, value = join_path([place, step]), value.get(step)
         elif isinstance(value, list) and isinstance(step, int) and step < len(value):
             place, value = f"{place}[{step}]", value[step]
