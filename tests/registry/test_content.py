@@ -40,6 +40,10 @@ async def test_a_picture(tmp_path: Path, annotation: Any) -> None:
     assert await returned(["A dot:", Image(data=PNG, mime_type="image/png")], list) == [text, block]
 
 
+def test_a_picture_in_a_uri() -> None:
+    assert Image(data=PNG, format="png").to_data_uri() == "data:image/png;base64,iVBORw0KGgo="
+
+
 async def test_sounds_and_files(tmp_path: Path) -> None:
     table = tmp_path / "a table.csv"
     table.write_text("a,b")

@@ -6,6 +6,7 @@ bytes or a path and find out the rest. Files are read when the result is made, i
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 from urllib.parse import quote
@@ -130,6 +131,10 @@ class Image(_Media):
     def to_content(self) -> ImageContent:
         """The content block. Reading a file blocks."""
         return ImageContent(self.read(), self.mime_type, annotations=self.annotations)
+
+    def to_data_uri(self) -> str:
+        """The picture as a `data:` URI, as an `Icon` may have. Reading a file blocks."""
+        return f"data:{self.mime_type};base64,{b64encode(self.read()).decode()}"
 
 
 @public
