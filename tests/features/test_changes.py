@@ -869,6 +869,47 @@ async def test_many_subscriptions_are_told_of_one_change() -> None:
         assert len(catalogue_of(registry).changes.watchers_of(ONE)) == 1000
 
 
+class StepsOfSubscriptions(trio.abc.Instrument):
+    """Counts how often the task of a subscription runs."""
+
+    count = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count += task.name == "Subscription"
+
+
+async def test_no_task_is_woken_for_each_subscription_that_is_told_of_a_change() -> None:
+    registry = make()
+    async with changing(registry) as client:
+        client.judging = False
+        ids = [await listen(client, resourceSubscriptions=[ONE]) for _ in range(200)]
+        await wait_all_tasks_blocked()
+        steps = StepsOfSubscriptions()
+        trio.lowlevel.add_instrument(steps)
+        registry.notify_resource_updated(ONE)
+        found = await told(client)
+        trio.lowlevel.remove_instrument(steps)
+        assert {each["params"]["_meta"][SUBSCRIPTION] for each in found} == set(ids)
+        assert len(found) == len(ids)
+        assert steps.count == 0
+
+
+async def test_many_subscriptions_of_a_client_that_does_not_read_are_told_once_it_does() -> None:
+    registry = make()
+    limits = Limits(max_outgoing_bytes=1000)
+    async with changing(registry, MODERN, limits, pair=lockstep_stream_pair) as client:
+        client.judging = False
+        ids = [await listen(client, resourceSubscriptions=[ONE, TWO]) for _ in range(300)]
+        for uri in (ONE, TWO):
+            registry.notify_resource_updated(uri)
+            await trio.lowlevel.checkpoint()
+        await wait_all_tasks_blocked()
+        found = [await client.receive() for _ in range(2 * len(ids))]
+        for id in ids:
+            own = [each for each in found if each["params"]["_meta"][SUBSCRIPTION] == id]
+            assert {each["params"]["uri"] for each in own} == {ONE, TWO}
+
+
 async def test_a_long_subscription_leaves_others_their_turns() -> None:
     registry = Registry("many")
 

@@ -56,6 +56,10 @@ class ReplyChannel:
     async def send_notification(self, line: bytes) -> None:
         """Send a notification, once there is room. Cancelled while it waits, it is not sent."""
 
+    def offer_notification(self, line: bytes) -> bool:
+        """Send a notification, if that takes no waiting. Returns whether it did."""
+        return False
+
     def send_notification_nowait(self, line: bytes) -> None:
         """Send a notification, whether there is room or not."""
 

@@ -385,6 +385,12 @@ class Connection(ReplyChannel):
     async def send_notification(self, line: bytes) -> None:
         await self._lines.put(line)
 
+    def offer_notification(self, line: bytes) -> bool:
+        if self._lines.full:
+            return False
+        self._lines.put_nowait(line)
+        return True
+
     def send_notification_nowait(self, line: bytes) -> None:
         self._lines.put_nowait(line)
 

@@ -2,6 +2,10 @@
 
 A change is a value. Each listener queues the changes that it has not taken yet in a set, so a burst
 of equal ones is one change, and a slow listener keeps no more than there are different ones.
+
+Who listens waits in a task. There may be thousands of them, and to wake one costs far more than to
+send what it would send: a listener that can tell of a change without waiting does so where it is
+notified, soon after, and its task sleeps on.
 """
 
 from __future__ import annotations
@@ -9,11 +13,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final, Literal, Protocol, Self
 
 import trio
 from attrs import frozen
 
+from trio_mcp.background import of_this_run
 from trio_mcp.public import public
 
 Kind = Literal["tools", "resources", "prompts"]
@@ -59,6 +65,40 @@ Render = Callable[[str | None], Awaitable[tuple[str, dict[str, Any]] | None]]
 """Makes the notification for a topic, by its value: method and parameters."""
 
 
+TellNowait = Callable[[Change | Topic | Notice], bool]
+"""Tells of a change if that takes no waiting, and returns whether it did. It must not raise."""
+
+_AT_ONCE: Final = 100
+"""Listeners that tell of changes before others have their turn."""
+
+
+class _Telling:
+    """Has the listeners of one run of Trio tell of what they have queued: soon, as for a burst."""
+
+    def __init__(self) -> None:
+        self.token: Final = trio.lowlevel.current_trio_token()
+        self._ready: dict[Listener, None] = {}
+
+    def soon(self, listener: Listener) -> None:
+        if not self._ready:
+            self._schedule()
+        self._ready[listener] = None
+
+    def _schedule(self) -> None:
+        with suppress(trio.RunFinishedError):
+            self.token.run_sync_soon(self._tell)
+
+    def _tell(self) -> None:
+        for listener in list(islice(self._ready, _AT_ONCE)):
+            del self._ready[listener]
+            listener.tell()
+        if self._ready:
+            self._schedule()
+
+
+_TELLING: Final = trio.lowlevel.RunVar[_Telling]("telling")
+
+
 class Listener:
     """Listens to some changes, for the length of a block. Made by `Changes.listen`."""
 
@@ -66,9 +106,10 @@ class Listener:
         "_changes",
         "_parked",
         "_pending",
-        "_token",
+        "_telling",
         "kinds",
         "owner",
+        "tell_nowait",
         "topics",
         "uris",
     )
@@ -78,13 +119,15 @@ class Listener:
     ) -> None:
         self._changes = changes
         self.owner = owner
-        self._token = trio.lowlevel.current_trio_token()
+        self._telling = of_this_run(_TELLING, _Telling)
         self._parked = trio.lowlevel.ParkingLot()
         self._pending: dict[Change | Topic | Notice, None] = {}
         self.kinds: Collection[Kind] = tuple(kinds)
         """The lists that it listens to. May be changed."""
         self.uris: dict[str, None] = {}
         self.topics: dict[Topic, Render] = {}
+        self.tell_nowait: TellNowait | None = None
+        """Tells of changes in place of a task that waits in `next`, which is woken for others."""
         for uri in uris:
             self.watch(uri)
 
@@ -127,17 +170,29 @@ class Listener:
 
     def note(self, change: Change | Topic | Notice) -> None:
         """Queue a change, unless an equal one is queued. May be called in any thread."""
-        if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token:
+        token = self._telling.token
+        if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is token:
             self._note(change)
         else:
             # Idempotent: a thread that is quicker than the loop leaves one entry, not many.
             with suppress(trio.RunFinishedError):
-                self._token.run_sync_soon(self._note, change, idempotent=True)
+                token.run_sync_soon(self._note, change, idempotent=True)
 
     def _note(self, change: Change | Topic | Notice) -> None:
         if self._wants(change):
             self._pending[change] = None
-            self._parked.unpark_all()
+            if self.tell_nowait is None:
+                self._parked.unpark_all()
+            elif self._parked:  # else the task is busy with an earlier one, or ends
+                self._telling.soon(self)
+
+    def tell(self) -> None:
+        """Tell of what is queued, or wake the task that waits if that takes waiting."""
+        while self._pending and self._parked:
+            if self.tell_nowait is None or not self.tell_nowait(next(iter(self._pending))):
+                self._parked.unpark_all()
+            else:
+                self._take()
 
     def _wants(self, change: Change | Topic | Notice) -> bool:
         if isinstance(change, ListChanged):

@@ -9,9 +9,10 @@ client subscribed to.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from itertools import chain
 from math import inf
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import trio
 from attrs import define, field
@@ -27,22 +28,21 @@ from trio_mcp.registry.changes import (
     ListChanged,
     Listener,
     Notice,
-    ResourceUpdated,
+    Topic,
 )
 from trio_mcp.server.request import RequestContext, invalid, params_of, size_of
 from trio_mcp.server.scopes import find_resource
+from trio_mcp.wire import codec
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, McpError
-from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.revisions import META_SUBSCRIPTION
-
-if TYPE_CHECKING:  # few servers have extensions
-    from trio_mcp.registry.changes import Topic
-
 
 _AT_ONCE: Final = 50
 """URIs that are looked up before others have their turn."""
+_KEPT_LINES: Final = 64
+"""Notifications that are kept as they are written, since many subscriptions get the same."""
 
 Send = Callable[[bytes], Awaitable[None]]
 
@@ -54,28 +54,45 @@ async def send_changes(listener: Listener, send: Send) -> None:
 
 
 async def _tell(
-    listener: Listener,
-    change: Change | Topic | Notice,
-    send: Send,
-    meta: dict[str, Json] | None = None,
+    listener: Listener, change: Change | Topic | Notice, send: Send, id: Id | None = None
 ) -> None:
     """Send the notification that tells of a change, if there is one."""
+    if isinstance(change, Topic):
+        from trio_mcp.server.extended import topic_line
+
+        line = await topic_line(listener, change, None if id is None else {META_SUBSCRIPTION: id})
+    else:
+        line = _line(change, id)
+    if line is not None:
+        await send(line)
+
+
+def _line(change: Change | Notice, id: Id | None) -> bytes:
+    """Return the notification of a change, for a subscription or for a whole connection."""
+    if isinstance(change, Notice):
+        return change.line
+    if id is None:
+        return _encode(change, None)
+    before, behind = _around_id(change)
+    return before + codec.dumps(id) + behind
+
+
+def _encode(change: Change, meta: Json) -> bytes:
     from trio_mcp.wire.notifications import ListChangedParams, ResourceUpdatedParams
 
     if isinstance(change, ListChanged):
         params = to_wire(ListChangedParams(meta=meta))
-        await send(notification_line(f"notifications/{change.kind}/list_changed", params))
-    elif isinstance(change, ResourceUpdated):
-        params = to_wire(ResourceUpdatedParams(uri=change.uri, meta=meta))
-        await send(notification_line("notifications/resources/updated", params))
-    elif isinstance(change, Notice):
-        await send(change.line)
-    else:
-        from trio_mcp.server.extended import topic_line
+        return notification_line(f"notifications/{change.kind}/list_changed", params)
+    params = to_wire(ResourceUpdatedParams(uri=change.uri, meta=meta))
+    return notification_line("notifications/resources/updated", params)
 
-        line = await topic_line(listener, change, meta)
-        if line is not None:
-            await send(line)
+
+@lru_cache(maxsize=_KEPT_LINES)
+def _around_id(change: Change) -> tuple[bytes, bytes]:
+    """Write a notification once for all subscriptions: what comes before the id, and after it."""
+    key = b'"%b":' % META_SUBSCRIPTION.encode()  # with its colon: no text can hold that
+    before, _, behind = _encode(change, {META_SUBSCRIPTION: 0}).partition(key + b"0")
+    return before + key, behind
 
 
 @define(eq=False, repr=False)
@@ -203,11 +220,12 @@ class Listen(InboundRequest):
                     wanted.topics = await watch_topics(self.context, wanted.topics, listener, self)
                 if self.cause is not Cause.PEER:
                     await channel.send_notification(self._acknowledgement())
+                listener.tell_nowait = self._tell_nowait
                 while (change := await self._next(listener)) is not None:
-                    await _tell(listener, change, channel.send_notification, self._meta)
+                    await _tell(listener, change, channel.send_notification, self.id)
                 if self.cause is Cause.SHUTDOWN and not self.answered:
                     for change in listener.rest():
-                        await _tell(listener, change, channel.send_notification, self._meta)
+                        await _tell(listener, change, channel.send_notification, self.id)
             return self.unfinished()
         except McpError as error:  # of an extension, about what it was asked to tell of
             return None if self.answered else error
@@ -236,6 +254,11 @@ class Listen(InboundRequest):
 
         params = to_wire(AcknowledgedParams(meta=self._meta, notifications=self.filter.wire()))
         return notification_line("notifications/subscriptions/acknowledged", params)
+
+    def _tell_nowait(self, change: Change | Topic | Notice) -> bool:
+        if isinstance(change, Topic):  # what there is to tell has to be asked for
+            return False
+        return self.channel.offer_notification(_line(change, self.id))
 
     async def _next(self, listener: Listener) -> Change | Topic | Notice | None:
         """Wait for a change; `None` once the request is cancelled, or its token has expired."""
