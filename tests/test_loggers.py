@@ -29,11 +29,10 @@ def test_all_loggers_are_such() -> None:
     others = [path for path in package.rglob("*.py") if "logging.getLogger(" in path.read_text()]
     assert {str(path.relative_to(package)) for path in others} == {
         "cli/session.py",  # to show what is logged
-        "client/http/endpoint.py",  # of httpx2
-        "compose/openapi/service.py",  # likewise
         "loggers.py",
         "middleware/audit.py",  # the author's own
         "registry/registry.py",  # an example
+        "system/responses.py",  # of httpx2
         "transports/stdio/messages.py",  # all of them, to find their streams
     }
     assert logging.getLogger("trio_mcp").filters

@@ -38,7 +38,7 @@ def test_its_limits_are_the_defaults() -> None:
         if owner in known:
             assert getattr(known[owner], name) == float(number) * units.get(unit, 1)
             checked.append(bound)
-    assert len(checked) == 15
+    assert len(checked) == 16
     depth = dict(row[0::2] for row in table(GUIDE, "Against"))["deep messages"]
     assert depth == f"{MAX_DEPTH} levels"
 

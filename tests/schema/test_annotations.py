@@ -356,7 +356,7 @@ class Box(Generic[T]):
         (Literal[b"x"], "the value b'x' cannot be one of a choice"),
         (Unmappable, "field 'inner' of Unmappable: the class complex"),
         (Annotated[datetime.date, Ge(datetime.date(2024, 1, 1))], "the constraint ge="),
-        (Annotated[str, MinLen(True)], "the constraint min_length=True"),
+        (Annotated[str, "no 1 of typing's cache", MinLen(True)], "the constraint min_length=True"),
         (Annotated[int, MinLen(1)], "a length constrains strings"),
         ([int], "has no JSON Schema"),
     ],
