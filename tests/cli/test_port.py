@@ -39,6 +39,39 @@ mcp.run("http")
 """
 
 
+LOW_LEVEL = """
+from mcp import types
+from mcp.server import Server
+from mcp.server.fastmcp import FastMCP
+from mcp.shared.exceptions import McpError
+
+server = Server("clock")
+mcp = FastMCP("clock")
+
+
+@server.list_tools()
+async def list_tools():
+    return [types.Tool(name="now", inputSchema={"type": "object"})]
+
+
+@server.call_tool()
+async def call_tool(name, arguments):
+    if name != "now":
+        raise McpError(types.ErrorData(code=1, message=name))
+    return [types.TextContent(type="text", text="noon")]
+
+
+Server("other", on_call_tool=call_tool)
+
+
+@mcp.tool()
+def later(hours: int = None, zone: str | None = None, *, day: str = None): ...
+
+
+mcp.run(transport="sse", show_banner=False)
+"""
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Path:
     path = tmp_path / "shop.py"
@@ -70,6 +103,26 @@ def test_everything_that_a_file_uses_is_said(cli: CommandLine, server: Path) -> 
     (progress,) = (row for row in done.json if row["use"] == "the context's report_progress")
     assert progress["lines"] == [14]
     assert progress["here"] == "context.progress(1, total=3)"
+
+
+def test_low_level_servers_and_what_older_ones_write(cli: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "clock.py").write_text(LOW_LEVEL)
+    done = cli("port", "--json", str(tmp_path))
+    found = {row["use"]: row["here"] for row in done.json}
+    assert found["the server's list_tools"].startswith("nothing: what is registered is listed")
+    assert found["the server's call_tool"].startswith("registry.add_tool(function, name=…, input")
+    assert found["inputSchema= of a message"] == "input_schema="
+    assert found["type= of a message"] == "nothing: the class says it"
+    assert found["raise McpError(…) in a tool"].startswith("ToolError")
+    assert found["transport= where the server runs"] == "trio.run(serve, registry), or serve_http"
+    assert "show_banner= where the server runs" in found
+    (calling,) = (row for row in done.json if row["use"] == "the server's call_tool")
+    assert calling["lines"] == [16, 23]
+    (none,) = (row for row in done.json if row["use"].startswith("None as a default"))
+    assert (none["lines"], none["here"]) == ([27], "annotate it so: … | None")
+    person = cli("port", str(tmp_path))
+    assert "src/clock.py:11  the server's list_tools" in person.out
 
 
 def test_a_person_sees_where_it_is_and_how_much_there_is(cli: CommandLine, server: Path) -> None:

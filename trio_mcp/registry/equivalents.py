@@ -1,8 +1,8 @@
 """What FastMCP 4 and the official SDK 2 have, and what it is here.
 
-By kind: names that are imported, attributes of a server, a context or a client, options of a server
-and of decorators, default values of parameters, what tools raise, and libraries. Imported where
-something is missing, and by `trio-mcp port`.
+By kind: names that are imported, attributes of a server, a context or a client, options of a
+server, of decorators and of what runs it, fields of messages, default values of parameters, what
+tools raise, and libraries. Imported where something is missing, and by `trio-mcp port`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,12 @@ _OPTIONS: Final = {
     name: f"{name}="
     for name in ("name", "title", "description", "icons", "tags", "meta", "annotations")
 }
+_REQUEST: Final = "what an async middleware gets: an McpRequest, or an McpCall"
+_PROGRESS: Final = "context.progress(1, total=3)"
+_HTTP: Final = "await serve_http(registry, port=8000); on asyncio, an ASGI server and http_app"
+_POLICY: Final = "HttpPolicy(allowed_hosts=…, allowed_origins=…)"
+_STATELESS: Final = "sessions=SessionOptions(stateless=True)"
+_NOTHING: Final = "nothing: what is registered is listed and called"
 _ENABLED: Final = 'Registry(leave_out=["its name"]), or visible='
 _AUTH: Final = "HttpPolicy(auth=ResourceServer(…)), or a login by github(…), google(…) and others"
 
@@ -93,6 +99,47 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "BlobResourceContents": "BlobResourceContents",
         "TextResourceContents": "TextResourceContents",
         "ReadResourceContents": "TextResourceContents or BlobResourceContents",
+        "GetPromptResult": "GetPromptResult",
+        "ReadResourceResult": "TextResourceContents or BlobResourceContents",
+        "Completion": "Completion",
+        "CompleteResult": "Completion",
+        "ElicitResult": "ElicitResult",
+        "Root": "Root",
+        "ListRootsResult": "await context.roots()",
+        "RootsCapability": "context.capabilities",
+        "ProgressNotification": _PROGRESS,
+        "ProgressNotificationParams": _PROGRESS,
+        "ProgressToken": _PROGRESS,
+        "Progress": _PROGRESS,
+        **dict.fromkeys(("ServerRequestContext", "RequestContext"), "Context, from trio_mcp"),
+        **dict.fromkeys(("ListToolsResult", "ListResourcesResult", "ListPromptsResult"), _NOTHING),
+        "PaginatedRequestParams": "Registry(page_size=…)",
+        "ListToolsRequest": _REQUEST,
+        "CallToolRequest": _REQUEST,
+        "Request": _REQUEST,
+        "LoggingMiddleware": "AuditLog, from trio_mcp.middleware",
+        "StructuredLoggingMiddleware": "AuditLog, from trio_mcp.middleware",
+        "TimingMiddleware": "SlowCalls, from trio_mcp.middleware",
+        "RateLimitingMiddleware": "RateLimit, from trio_mcp.middleware",
+        "RetryMiddleware": "Retry, from trio_mcp.middleware",
+        "ErrorHandlingMiddleware": "ShowErrors, from trio_mcp.middleware",
+        "ResponseCachingMiddleware": "Cache, from trio_mcp.middleware",
+        "ResponseLimitingMiddleware": "ResultSize, from trio_mcp.middleware",
+        "StarletteWithLifespan": "the ASGI app that http_app(registry) makes",
+        "FastMCPTransport": "connect(registry)",
+        "create_connected_server_and_client_session": "connect(registry)",
+        "OAuth": "HttpOptions(auth=OAuth())",
+        "Provider": "Provider, from trio_mcp.compose",
+        "lifespan": "an async context manager: Registry(lifespan=…)",
+        "tool": "a function, and registry.add_tool",
+        "resource": "a function, and registry.add_resource",
+        "prompt": "a function, and registry.add_prompt",
+        "RouteMap": "openapi(…, only=…, leave_out=…, resources=…)",
+        "MCPType": "openapi(…, only=…, leave_out=…, resources=…)",
+        "SkillsDirectoryProvider": "the extension Skills",
+        "settings": "arguments of Registry, serve and serve_http",
+        "PromptsAsTools": "searchable(registry, prompts=True)",
+        "ResourcesAsTools": "searchable(registry, resources=True)",
         "Prompt": "a function with @registry.prompt",
         "PromptArgument": "PromptArgument",
         "Resource": "a function with @registry.resource",
@@ -145,8 +192,8 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "run": "trio.run(serve, registry), or trio-mcp serve",
         "run_async": "await serve(registry)",
         "run_stdio_async": "await serve(registry)",
-        "run_http_async": "await serve_http(registry, port=8000)",
-        "run_streamable_http_async": "await serve_http(registry, port=8000)",
+        "run_http_async": _HTTP,
+        "run_streamable_http_async": _HTTP,
         "run_sse_async": 'await serve_http(registry, sse_path="/sse")',
         "http_app": "http_app(registry)",
         "streamable_http_app": "http_app(registry)",
@@ -162,6 +209,12 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "read_resource": "connect(registry), and client.read_resource",
         "get_prompt": "connect(registry), and client.get_prompt",
         "name": "registry.name",
+        "version": "registry.info.version",
+        "instructions": "registry.instructions",
+        "auth": _AUTH,
+        "get_resources": _LISTS,
+        "get_resource_templates": _LISTS,
+        "get_prompts": _LISTS,
         "get_context": "a parameter of type Context",
         "settings": "serve_http(registry, host=…, port=…)",
     },
@@ -182,6 +235,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "client_capabilities": "context.capabilities",
         "client_supports_extension": "context.supports",
         "lifespan_context": "context.lifespan",
+        "transport": "context.http, which is None over stdio",
         "request_context": "context.lifespan, context.meta, context.request_id",
         "protocol_version": "context.revision",
         "headers": "context.http.headers",
@@ -194,6 +248,28 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "session": "context.ask, context.notify; for what else it is used, see the guide",
         "fastmcp": "the registry itself",
         "mcp_server": "the registry itself",
+    },
+    "low-level server": {
+        "list_tools": _NOTHING,
+        "call_tool": "registry.add_tool(function, name=…, input_schema=…), for each tool",
+        "list_prompts": _NOTHING,
+        "get_prompt": "@registry.prompt, for each prompt",
+        "list_resources": _NOTHING,
+        "list_resource_templates": _NOTHING,
+        "read_resource": "@registry.resource(uri), for each resource or template",
+        "completion": "@registry.completion(prompt=…, argument=…), one for each argument",
+        "set_logging_level": "nothing: context.info and the others respect it",
+        "subscribe_resource": "nothing; registry.notify_resource_updated(uri) for news",
+        "unsubscribe_resource": "nothing",
+        "progress_notification": "nothing",
+        "request_context": "a parameter of type Context",
+        "create_initialization_options": "nothing: serve has them from the registry",
+        "get_capabilities": "nothing: serve has them from the registry",
+        "notification_options": "nothing: serve has them from the registry",
+        "run": "trio.run(serve, registry)",
+        "name": "registry.name",
+        "version": "registry.info.version",
+        "streamable_http_app": "http_app(registry)",
     },
     "client": {
         "call_tool": "client.call_tool",
@@ -237,7 +313,46 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "host": "serve_http(registry, host=…)",
         "port": "serve_http(registry, port=…)",
         "json_response": "nothing: an answer is JSON unless something comes before it",
-        "stateless_http": "serve_http(…, sessions=SessionOptions(stateless=True))",
+        "stateless_http": f"serve_http(…, {_STATELESS})",
+        "include_tags": 'Registry(only=["tag:…"])',
+        "exclude_tags": 'Registry(leave_out=["tag:…"])',
+        "transport_security": _POLICY,
+        "streamable_http_path": "serve_http(registry, path=…)",
+        "event_store": "sessions=SessionOptions(event_store=…)",
+    },
+    "run option": {
+        "transport": "trio.run(serve, registry), or serve_http",
+        "host": "serve_http(registry, host=…)",
+        "port": "serve_http(registry, port=…)",
+        "path": 'serve_http(registry, path=…), "/mcp" by default',
+        "streamable_http_path": 'serve_http(registry, path=…), "/mcp" by default',
+        "stateless_http": _STATELESS,
+        "json_response": "nothing: an answer is JSON unless something comes before it",
+        "middleware": f"{_POLICY}; or around the ASGI app of http_app(registry)",
+        "transport_security": _POLICY,
+        "host_origin_protection": _POLICY,
+        "allowed_hosts": _POLICY,
+        "allowed_origins": _POLICY,
+        "event_store": "sessions=SessionOptions(event_store=…)",
+        "show_banner": "nothing: there is none",
+        "log_level": "logging.basicConfig(level=…)",
+        "uvicorn_config": "uvicorn, with http_app(registry) of trio_mcp.aio",
+    },
+    "field": {
+        "type": "nothing: the class says it",
+        "readOnlyHint": "read_only_hint=",
+        "destructiveHint": "destructive_hint=",
+        "idempotentHint": "idempotent_hint=",
+        "openWorldHint": "open_world_hint=",
+        "mimeType": "mime_type=",
+        "inputSchema": "input_schema=",
+        "outputSchema": "output_schema=",
+        "uriTemplate": "uri_template=",
+        "isError": "is_error=",
+        "structuredContent": "structured_content=",
+        "lastModified": "last_modified=",
+        "websiteUrl": "website_url=",
+        "_meta": "meta=",
     },
     "tool option": {
         **_OPTIONS,
@@ -263,8 +378,11 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "Field": "the same",
         "Depends": "Depends, from trio_mcp",
         "CurrentContext": "a parameter of type Context",
+        "Progress": _PROGRESS,
     },
-    "raised": dict.fromkeys(
+    "implicit": {"None": "annotate it so: … | None"},
+    "raised": {"McpError": "ToolError, for a model: it sees no JSON-RPC error"}
+    | dict.fromkeys(
         ("Exception", "ValueError", "RuntimeError", "TypeError", "KeyError", "PermissionError"),
         "ToolError, or middleware=[ShowErrors(…)]; the text of any other stays in the log",
     ),
@@ -279,7 +397,25 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
 """What a name is here, by kind and name."""
 
 NOT_HERE: Final[Mapping[str, Names]] = {
-    "import": {"Server": "add_tool and remove_tool, at any time, for tools known at run time"},
+    "import": {
+        "Server": "Registry, with add_tool for each tool: see the guide",
+        **dict.fromkeys(
+            (
+                "AuthorizationCode",
+                "AuthorizationParams",
+                "ClientRegistrationOptions",
+                "OAuthAuthorizationServerProvider",
+                "OAuthClientInformationFull",
+                "OAuthToken",
+                "RefreshToken",
+            ),
+            "people log in at a provider: serve_http(…, auth=oidc(…)) and others",
+        ),
+        "VersionFilter": "a name of its own for each version",
+        "FileSystemProvider": "registry.add_tool for each function",
+        "AnthropicSamplingHandler": "context.sample for the client's model; else its own library",
+        "OpenAISamplingHandler": "context.sample for the client's model; else its own library",
+    },
     "server": {
         "custom_route": "routes of an ASGI app: serve_http(registry, fallback=app)",
         "enable": 'Registry(only=["tag:…"]), or visible=',
@@ -297,7 +433,11 @@ NOT_HERE: Final[Mapping[str, Names]] = {
     "tool option": {"version": "a name of its own for each version", "enabled": _ENABLED},
     "resource option": {"version": "a URI of its own for each version", "enabled": _ENABLED},
     "prompt option": {"version": "a name of its own for each version", "enabled": _ENABLED},
-    "server option": {"tasks": "task=True of each tool, with the extension Tasks"},
+    "server option": {
+        "tasks": "task=True of each tool, with the extension Tasks",
+        "sampling_handler": "context.sample for the client's model; else its own library",
+        "sampling_handler_behavior": "context.sample, and an except for McpError",
+    },
 }
 """What there is no equivalent of, and what to do instead."""
 

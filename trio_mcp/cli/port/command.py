@@ -54,7 +54,7 @@ def port(
         return
     screen.table(
         ("Where", "It uses", "Here"),
-        [(f"{row.file.name}:{row.lines[0]}", row.use, _shown(row)) for row in rows],
+        [(_where(row, path), row.use, _shown(row)) for row in rows],
     )
     counts = Counter(row.status for row in rows)
     said = [f"{counted(len(rows), 'thing')} used"]
@@ -63,6 +63,11 @@ def port(
 
 
 _STATUSES: Final = ("same or renamed", "otherwise", "unknown")
+
+
+def _where(row: Row, path: Path) -> str:
+    file = row.file.relative_to(path) if path.is_dir() else row.file.name
+    return f"{file}:{row.lines[0]}"
 
 
 def _shown(row: Row) -> str:
@@ -111,12 +116,16 @@ _FORMS: Final = {
     "import": "{}",
     "server": "the server's {}",
     "context": "the context's {}",
+    "low-level server": "the server's {}",
     "client": "the client's {}",
     "server option": "{}= of the server",
     "tool option": "{}= of a tool",
     "resource option": "{}= of a resource",
     "prompt option": "{}= of a prompt",
     "completion option": "{}= of a completion",
+    "run option": "{}= where the server runs",
+    "field": "{}= of a message",
+    "implicit": "{} as a default that the annotation does not allow",
     "default": "{}(…) as a default value",
     "raised": "raise {}(…) in a tool",
     "library": "{}",

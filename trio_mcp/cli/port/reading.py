@@ -11,14 +11,25 @@ from attrs import define, field, frozen
 from trio_mcp.registry.equivalents import EQUIVALENTS
 
 _PACKAGES: Final = frozenset({"fastmcp", "mcp", "mcp_types"})
-_MODULES: Final = frozenset({"fastmcp", "mcp", "types"})
+_MODULES: Final = frozenset({"fastmcp", "mcp", "types", "exceptions", "middleware", "transports"})
 """Modules of theirs whose names are used with a dot."""
-_CLASSES: Final = {"FastMCP": "server", "MCPServer": "server", "Server": "server"} | {
+_CLASSES: Final = {
+    "FastMCP": "server",
+    "MCPServer": "server",
+    "Server": "low-level server",
     "Context": "context",
     "Client": "client",
 }
 """The classes whose attributes are looked up, and how these are called in `names`."""
+_KEYWORDS: Final = {
+    "server": "server option",
+    "low-level server": "server option",
+    None: "field",
+}
 _DECORATORS: Final = frozenset({"tool", "resource", "prompt", "completion"})
+_CALLERS: Final = frozenset({"tool", "call_tool"})
+"""The decorators of what runs a tool."""
+_RUNNERS: Final = frozenset({"run", "http_app", "streamable_http_app", "sse_app"})
 _ASYNCIO: Final = frozenset(
     {"asyncio", "aiohttp", "aiosqlite", "asyncpg", "motor", "aiofiles", "aioredis", "redis.asyncio"}
 )
@@ -73,6 +84,10 @@ class _Reader:
             self._learn(node.target, self._kind_named(node.annotation))
         elif isinstance(node, ast.withitem) and node.optional_vars is not None:
             self._learn(node.optional_vars, self._kind_made(node.context_expr))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for mark in _marks(node):  # the server may come from another file
+                if isinstance(mark, ast.Attribute) and mark.attr == "tool":
+                    self._learn(mark.value, "server")
         elif isinstance(node, ast.arg):
             self._learn(ast.Name(node.arg), self._kind_named(node.annotation))
 
@@ -122,19 +137,37 @@ class _Reader:
             elif isinstance(node, ast.Call):
                 yield from self._keywords(node)
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield from _defaults(node)
-                yield from _raised(node)
+                marks = {mark.attr for mark in _marks(node) if isinstance(mark, ast.Attribute)}
+                if node.decorator_list:
+                    yield from _defaults(node)
+                if marks & _DECORATORS:
+                    yield from _implicit(node)
+                if marks & _CALLERS:
+                    yield from _raised(node)
 
     def _keywords(self, call: ast.Call) -> Iterator[Use]:
-        kind, function = None, call.func
-        if _CLASSES.get(self._theirs(function) or "") == "server":
-            kind = "server option"
-        elif isinstance(function, ast.Attribute) and function.attr in _DECORATORS:
-            is_server = self._values.get(ast.unparse(function.value)) == "server"
-            kind = f"{function.attr} option" if is_server else None
+        kind = self._kind_of_keywords(call.func)
         for keyword in call.keywords if kind is not None else ():
-            if keyword.arg is not None:
-                yield Use(keyword.lineno, str(kind), keyword.arg)
+            name = keyword.arg
+            if name is None or (kind == "field" and name not in EQUIVALENTS[kind]):
+                continue  # most fields are called alike
+            handles = name.removeprefix("on_")  # `Server(on_call_tool=…)`, or its decorator before
+            if handles != name and handles in EQUIVALENTS["low-level server"]:
+                yield Use(keyword.lineno, "low-level server", handles)
+            else:
+                yield Use(keyword.lineno, str(kind), name)
+
+    def _kind_of_keywords(self, function: ast.expr) -> str | None:
+        name = self._theirs(function)
+        if name is not None:
+            return _KEYWORDS.get(_CLASSES.get(name))
+        if not isinstance(function, ast.Attribute):
+            return None
+        if self._values.get(ast.unparse(function.value)) != "server":
+            return None
+        if function.attr in _RUNNERS or function.attr.startswith("run_"):
+            return "run option"
+        return f"{function.attr} option" if function.attr in _DECORATORS else None
 
 
 def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[Use]:
@@ -154,19 +187,34 @@ def _is_theirs(module: str | None) -> bool:
     return module is not None and module.partition(".")[0] in _PACKAGES
 
 
-def _defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Use]:
-    defaults = [*function.args.defaults, *function.args.kw_defaults]
-    if function.decorator_list:
-        for default in defaults:
-            if isinstance(default, ast.Call) and isinstance(default.func, ast.Name):
-                yield Use(default.lineno, "default", default.func.id)
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def _raised(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Use]:
-    """Yield what a tool raises of Python's own exceptions."""
-    marks = [getattr(mark, "func", mark) for mark in function.decorator_list]
-    if not any(isinstance(mark, ast.Attribute) and mark.attr == "tool" for mark in marks):
-        return
+def _marks(function: _Function) -> Iterator[ast.expr]:
+    """Yield the decorators of a function, without their arguments."""
+    for mark in function.decorator_list:
+        yield getattr(mark, "func", mark)
+
+
+def _defaults(function: _Function) -> Iterator[Use]:
+    for default in (*function.args.defaults, *function.args.kw_defaults):
+        if isinstance(default, ast.Call) and isinstance(default.func, ast.Name):
+            yield Use(default.lineno, "default", default.func.id)
+
+
+def _implicit(function: _Function) -> Iterator[Use]:
+    """Yield each `None` that is a default of something that cannot be `None`."""
+    its = function.args
+    positional = zip(reversed(its.args), reversed(its.defaults), strict=False)
+    for parameter, default in (*positional, *zip(its.kwonlyargs, its.kw_defaults, strict=True)):
+        if isinstance(default, ast.Constant) and default.value is None and parameter.annotation:
+            said = ast.unparse(parameter.annotation)
+            if not any(word in said for word in ("None", "Optional", "Any", "object")):
+                yield Use(parameter.lineno, "implicit", "None")
+
+
+def _raised(function: _Function) -> Iterator[Use]:
+    """Yield what a tool raises of Python's own exceptions, and errors of the protocol."""
     for node in ast.walk(function):
         raised = getattr(node.exc, "func", node.exc) if isinstance(node, ast.Raise) else None
         if isinstance(raised, ast.Name) and raised.id in EQUIVALENTS["raised"]:
