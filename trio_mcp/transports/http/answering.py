@@ -22,7 +22,6 @@ from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.peer.runner import Runner
 from trio_mcp.transports.http.request import Disconnected, Header, HttpRequest, Pieces, pieces_of
-from trio_mcp.transports.http.server.asgi import CANCELS
 from trio_mcp.wire.answers import Reply, reply_line
 from trio_mcp.wire.errors import (
     HEADER_MISMATCH,
@@ -170,8 +169,7 @@ async def _run_with_writer(channel: QueuedChannel, run: Callable[[], Awaitable[N
 
 def while_connected(http: HttpRequest, work: Callable[[], Awaitable[T]]) -> Awaitable[T | None]:
     """Do some work, and cancel it when the client leaves; then `None` is returned."""
-    cancels = CANCELS in (http.scope.get("extensions") or {})
-    return work() if cancels else _while_connected(http, work)
+    return work() if http.cancels else _while_connected(http, work)
 
 
 async def _while_connected(http: HttpRequest, work: Callable[[], Awaitable[T]]) -> T | None:

@@ -37,7 +37,7 @@ from trio_mcp.transports.http.legacy_sse import SseEndpoint
 from trio_mcp.transports.http.metrics import CONTENT_TYPE, Metrics, summable, text_of
 from trio_mcp.transports.http.policy import HttpPolicy, policy_with
 from trio_mcp.transports.http.request import Disconnected, HttpRequest, Methods, Refusal
-from trio_mcp.transports.http.server.asgi import CANCELS, AsgiApp, Receive, Scope, Send
+from trio_mcp.transports.http.server.asgi import AsgiApp, Receive, Scope, Send
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sessions import Sessions
 from trio_mcp.transports.http.shares import Shares
@@ -261,11 +261,12 @@ class HttpApp:
             self.cancel_calls()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
+        kind = scope["type"]
+        if kind == "lifespan":
             await self._lifespan(receive, send)
-        elif not trio.lowlevel.in_trio_run():
+        elif self._server is None and not trio.lowlevel.in_trio_run():
             raise RuntimeError(_NOT_TRIO)
-        elif scope["type"] == "http":
+        elif kind == "http":
             self._requests += 1
             try:
                 id = f"{self._name}-{next(self._numbers):x}"
@@ -276,7 +277,7 @@ class HttpApp:
                 if self._answered:
                     self._answered.unpark_all()
         else:
-            raise ValueError(f"an HTTP app cannot serve a scope of type {scope['type']!r}")
+            raise ValueError(f"an HTTP app cannot serve a scope of type {kind!r}")
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -309,10 +310,11 @@ class HttpApp:
                 current.set_attribute("http.response.status_code", http.status or 500)
 
     async def _serve(self, http: HttpRequest) -> None:
-        started = self._runner.now()
+        is_told = logger.isEnabledFor(logging.INFO)
+        started = self._runner.now() if is_told else 0.0
         try:
             try:
-                if CANCELS in (http.scope.get("extensions") or {}):
+                if http.cancels:
                     await self._route(http)
                 else:
                     await ending_in_order(http, partial(self._route, http))
@@ -320,10 +322,11 @@ class HttpApp:
                 await self._refuse(http, refused)
         except Disconnected:
             pass  # nothing can be sent any more
-        page = http.path if http.path in self._known or http.path in self._logins else "(other)"
+        path = http.path
+        page = path if path in self._known or path in self._logins else "(other)"
         if http.status:
             self.metrics.responded(page, http.status)
-        if logger.isEnabledFor(logging.INFO):
+        if is_told:
             duration = self._runner.now() - started
             logger.info(
                 "%s %s: %d in %.1f ms",
@@ -352,29 +355,16 @@ class HttpApp:
     async def _route(self, http: HttpRequest) -> None:
         if self._mcp is None:
             raise Refusal(500, "The app is not running: its server must support ASGI lifespans.")
-        path = http.path
-        if path in self._public:  # for all: it is how one finds the server, and gets in
-            await self._public[path].serve(http)
-            return
-        login_page = self._logins.get(path)
-        if login_page is not None:
-            await self._guard.check_visitor(http)
-            await _serve_login_page(login_page, http)
-            return
-        if self._fallback is not None and path not in self._known:
-            await self._guard.check_visitor(http)
-            await http.hand_to(self._fallback)
-            return
-        if is_preflight(http):
-            self._guard.check_origin(http)
-            await answer_preflight(http)
-            return
-        methods = self._endpoints.get(path)
+        methods = self._endpoints.get(http.path)
         if methods is None:
             await self._serve_page(http)
             return
+        is_post = http.method == "POST"
+        if not is_post and is_preflight(http):
+            await self._allow(http)
+            return
         await self._guard.check(http)
-        if http.method != "POST":  # which may need more, so that is seen when it has been read
+        if not is_post:  # which may need more, so that is seen when it has been read
             self._guard.require(http)
         answer = methods.get(http.method)
         if answer is None:
@@ -391,10 +381,31 @@ class HttpApp:
             raise Refusal(503, why, [(b"retry-after", b"1")], reason="store") from None
         finally:
             self._shares.leave(owner)
-            http.leave_long_body()
+            if http.long_body is not None:
+                http.leave_long_body()
+
+    async def _allow(self, http: HttpRequest) -> None:
+        self._guard.check_origin(http)
+        await answer_preflight(http)
 
     async def _serve_page(self, http: HttpRequest) -> None:
-        page = self._pages.get(http.path)
+        path = http.path
+        if path in self._public:  # for all: it is how one finds the server, and gets in
+            await self._public[path].serve(http)
+            return
+        login_page = self._logins.get(path)
+        if login_page is not None:
+            await self._guard.check_visitor(http)
+            await _serve_login_page(login_page, http)
+            return
+        if self._fallback is not None and path not in self._known:
+            await self._guard.check_visitor(http)
+            await http.hand_to(self._fallback)
+            return
+        if is_preflight(http):
+            await self._allow(http)
+            return
+        page = self._pages.get(path)
         if page is None:
             mounted = http.scope.get("root_path", "").rstrip("/")
             raise Refusal(404, f"There is nothing here; the MCP endpoint is {mounted}{self._path}.")

@@ -82,6 +82,7 @@ class Guard:
         self._is_ours = lru_cache(maxsize=64)(self._names_us)  # clients always say the same
         self._origins = {url.lower().rstrip("/") for url in policy.allowed_origins}
         self._proxies = Proxies(policy.trusted_proxies)
+        self._asks = policy.asks_for_tokens
         self._told: set[str] = set()
         """What the log has said how to allow."""
 
@@ -119,7 +120,8 @@ class Guard:
 
     def _note_address(self, request: HttpRequest) -> None:
         forwarded = request.header(b"x-forwarded-for")
-        request.client_address = self._proxies.network_of(request.peer, forwarded)
+        address = self._proxies.network_of(request.peer, forwarded)
+        request.client_address = request.owner = address
 
     async def check(self, request: HttpRequest) -> None:
         """Note whose a request is, or refuse it: by host, origin (403), token (401) or rate (429).
@@ -129,14 +131,15 @@ class Guard:
         self.check_origin(request)
         self._note_address(request)
         if self._policy.rate is None:
-            request.authorize(await self._authorize(request))
+            if self._asks:
+                request.authorize(await self._authorize(request))
             return
         address = await self._addresses.take(request.client_address)
         # Whatever happens meanwhile, it has been paid for: many guesses at a time cost no less.
-        request.authorize(await self._authorize(request))
-        if request.principal is not None:
+        if self._asks:
+            request.authorize(await self._authorize(request))
             address.put_back()
-            await self._principals.take(request.principal)
+            await self._principals.take(request.owner)
 
     async def check_scrape(self, request: HttpRequest) -> None:
         """Do the same for what collects metrics, with a rate of its own (429)."""
@@ -144,7 +147,8 @@ class Guard:
         self._note_address(request)
         if self._policy.rate is not None:
             await self._scrapes.take(request.client_address)
-        request.authorize(await self._authorize(request))
+        if self._asks:
+            request.authorize(await self._authorize(request))
 
     def check_origin(self, request: HttpRequest, *, by_address: bool = False) -> None:
         """Refuse a request to a wrong host, or from a page that is not trusted (403).
@@ -155,9 +159,9 @@ class Guard:
                 have nothing else. No page can make an address stand for another.
         """
         self._check_host(request, by_address)
-        origin = request.header(b"origin")
-        if origin is None:
+        if b"origin" not in request.headers:
             return
+        origin = request.headers[b"origin"].decode("latin-1")
         if not self._may_use(origin.lower()):
             self._tell_how(_REFUSED_ORIGIN, origin)
             raise Refusal(403, "Pages of that Origin may not use this server.", reason="origin")
@@ -204,12 +208,10 @@ class Guard:
             what = "The token does not have the scopes for this."
             raise self._challenge(403, what, INSUFFICIENT_SCOPE, scope_text(needed))
 
-    async def _authorize(self, request: HttpRequest) -> Authorization | None:
+    async def _authorize(self, request: HttpRequest) -> Authorization:
         policy = self._policy
         if policy.auth is not None:
             return await self._ask(request)
-        if not policy.asks_for_tokens_of_its_own:
-            return None
         kind, _, token = (request.header(b"authorization") or "").partition(" ")
         token = token.strip()
         if kind.lower() != "bearer" or not token:

@@ -114,7 +114,8 @@ class Metrics:
         self._store: defaultdict[tuple[str, str], _Durations] = defaultdict(
             lambda: _Durations(_STORE_BUCKETS)
         )
-        self._http = Counters()
+        self._responses: Counter[tuple[str, int]] = Counter()
+        self._refusals: Counter[tuple[int, str]] = Counter()
         self.prometheus = prometheus
         self.in_flight = 0
         self.count_sessions: Callable[[], int] = int
@@ -140,10 +141,10 @@ class Metrics:
         self._refused[kind, name or "", outcome] += 1
 
     def responded(self, page: str, status: int) -> None:
-        self._http.add("responses", page=page, status=str(status))
+        self._responses[page, status] += 1
 
     def turned_away(self, status: int, reason: str) -> None:
-        self._http.add("refusals", status=str(status), reason=reason)
+        self._refusals[status, reason] += 1
 
     def measure_store(self, operation: str, outcome: str, seconds: float) -> None:
         self._store[operation, outcome].add(seconds)
@@ -170,9 +171,12 @@ class Metrics:
         yield "mcp_sessions", "", {}, self.count_sessions()
         for step, count in list(self.logins.items()):
             yield "mcp_logins_total", "", {"step": step}, count
-        for prefix, counters in (("mcp_", self.counters), ("mcp_http_", self._http)):
-            for name, labels, count in counters:
-                yield f"{prefix}{name}_total", "", labels, count
+        for name, labels, count in self.counters:
+            yield f"mcp_{name}_total", "", labels, count
+        for (page, status), count in list(self._responses.items()):
+            yield "mcp_http_responses_total", "", {"page": page, "status": str(status)}, count
+        for (status, reason), count in list(self._refusals.items()):
+            yield "mcp_http_refusals_total", "", {"status": str(status), "reason": reason}, count
         for (operation, outcome), taken in list(self._store.items()):
             labels = {"operation": operation, "outcome": outcome}
             yield from taken.samples("mcp_store_operation_duration_seconds", labels)

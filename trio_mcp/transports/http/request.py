@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, field
 
 from trio_mcp.transports.http.bodies import SHORT, Bodies, LongBody, NoRoom
-from trio_mcp.transports.http.server.asgi import AsgiApp, Message, Receive, Scope, Send
+from trio_mcp.transports.http.server.asgi import CANCELS, AsgiApp, Message, Receive, Scope, Send
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Json, encode, error_line
 from trio_mcp.wire.sse import KEEP_ALIVE, encode_event
@@ -98,6 +98,10 @@ class HttpRequest:
     id: str = ""
     """Tells it from all other requests, at any instance, in the log."""
     method: str = field(init=False)
+    path: str = field(init=False)
+    """The path below the place where the app is mounted."""
+    cancels: bool = field(init=False, repr=False)
+    """Whether it is cancelled when its client leaves, by who has brought it."""
     headers: dict[bytes, bytes] = field(init=False, repr=False)
     """The headers; of a repeated one, all values with commas between."""
     client_address: str = ""
@@ -122,9 +126,13 @@ class HttpRequest:
     _is_stream: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Put the method and the headers where they are found."""
-        self.method = self.scope["method"]
-        given = list(self.scope["headers"])
+        """Put what is asked for again and again where it is found."""
+        scope = self.scope
+        self.method = scope["method"]
+        root = scope.get("root_path")
+        self.path = _path_below(root, scope["path"]) if root else scope["path"]
+        self.cancels = CANCELS in (scope.get("extensions") or ())
+        given = list(scope["headers"])
         headers = dict(given)
         if len(headers) < len(given):  # some are repeated
             headers = {}
@@ -133,26 +141,14 @@ class HttpRequest:
         self.headers = headers
 
     @property
-    def path(self) -> str:
-        """The path below the place where the app is mounted."""
-        path: str = self.scope["path"]
-        root: str = self.scope.get("root_path", "")
-        if not root:
-            return path
-        root = root.rstrip("/")
-        return path[len(root) :] if path.startswith(f"{root}/") else path
-
-    @property
     def peer(self) -> str | None:
         address: Any = self.scope.get("client")
         return address[0] if address else None
 
-    def authorize(self, authorization: Authorization | None) -> None:
-        """Note what its token allows, once its address is known."""
-        self.owner = self.client_address
-        if authorization is not None:
-            self.authorization, self.deadline = authorization, authorization.deadline
-            self.principal = self.owner = authorization.principal
+    def authorize(self, authorization: Authorization) -> None:
+        """Note what its token allows."""
+        self.authorization, self.deadline = authorization, authorization.deadline
+        self.principal = self.owner = authorization.principal
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)
@@ -301,6 +297,11 @@ Methods = Mapping[str, Callable[[HttpRequest], Awaitable[None]]]
 They raise a `Refusal` for what cannot be answered as it is, `Disconnected` when the client has
 left, and a `StoreError` when other instances have to be asked or told, and cannot be.
 """
+
+
+def _path_below(root: str, path: str) -> str:
+    root = root.rstrip("/")
+    return path[len(root) :] if path.startswith(f"{root}/") else path
 
 
 def _too_large(limit: int) -> Refusal:

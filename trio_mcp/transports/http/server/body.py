@@ -79,7 +79,8 @@ class ChunkedBody:
             raise Refused(400, "A chunk must begin with its size in hexadecimal digits.")
         self._ignore(match[2] or b"")
         self._chunk = int(match[1], 16)
-        _check_size(self.received + self._chunk, self._max_bytes)
+        if self.received + self._chunk > self._max_bytes:
+            raise _too_large(self._max_bytes)
         self._step = self._data if self._chunk else self._trailer
         return True
 
@@ -139,10 +140,10 @@ def body_of(length: int, max_bytes: int) -> Body:
     """Return the body that a head announces, of a length in bytes or `CHUNKED`, or refuse it."""
     if length == CHUNKED:
         return ChunkedBody(max_bytes)
-    _check_size(length, max_bytes)
+    if length > max_bytes:
+        raise _too_large(max_bytes)
     return FixedBody(length)
 
 
-def _check_size(size: int, max_bytes: int) -> None:
-    if size > max_bytes:
-        raise Refused(413, f"The body is longer than {max_bytes} bytes.")
+def _too_large(max_bytes: int) -> Refused:
+    return Refused(413, f"The body is longer than {max_bytes} bytes.")

@@ -138,8 +138,9 @@ class Connection:
             await self._pipe.open()
             while (head := await self._next_head()) is not None:
                 self._head = head
-                if self.service.waits(self) and head.path not in self.service.always_served:
-                    await self.service.wait_for_room(self)
+                service = self.service
+                if self in service.waiting and head.path not in service.always_served:
+                    await service.wait_for_room(self)
                 if not await self._answer(head):
                     return
                 self._head = None
@@ -174,7 +175,7 @@ class Connection:
     def leaving(self) -> bool:
         """Whether it ends with the request that it is answering."""
         service = self.service
-        return service.stopping or service.wanted > 0 or service.waits(self)
+        return service.stopping or service.wanted > 0 or self in service.waiting
 
     # Requests --------------------------------------------------------------------------------
 

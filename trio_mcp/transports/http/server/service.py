@@ -123,7 +123,8 @@ class Service:
     counters: HttpCounters = field(factory=HttpCounters)
     connections: dict[Watched, None] = field(factory=dict)
     watch: Watch = field(init=False)
-    _waiting: dict[Watched, None] = field(factory=dict)
+    waiting: dict[Watched, None] = field(factory=dict)
+    """Connections for which there is no room yet."""
     _counts: Counter[str] = field(factory=Counter)  # by owner, without those that wait
     _all_busy_until: float = -inf
     stopping: bool = False
@@ -142,16 +143,16 @@ class Service:
         self.counters.accepted += 1
         self.counters.connections += 1
         if self._is_full and not self.make_room(connection.owner):
-            if len(self._waiting) >= max(_FEW, self.limits.max_connections // _PART):
-                self._drop(next(iter(self._waiting)))
-            self._waiting[connection] = None
+            if len(self.waiting) >= max(_FEW, self.limits.max_connections // _PART):
+                self._drop(next(iter(self.waiting)))
+            self.waiting[connection] = None
         else:
             self._count(connection.owner, 1)
         self.connections[connection] = None
 
     @property
     def _is_full(self) -> bool:
-        return len(self.connections) - len(self._waiting) >= self.limits.max_connections
+        return len(self.connections) - len(self.waiting) >= self.limits.max_connections
 
     def make_room(self, newcomer: str, least: int = 0) -> bool:
         """End a connection for that of a newcomer, if any should; returns whether it does.
@@ -164,7 +165,7 @@ class Service:
         own = max(self._counts[newcomer], least)
         if now < self._all_busy_until and max(self._counts.values(), default=0) <= own + 1:
             return False  # it is a flood, and each look at all of them takes its time
-        there = [one for one in self.connections if one not in self._waiting]
+        there = [one for one in self.connections if one not in self.waiting]
         found = one_that_goes(newcomer, there, least)
         if found is None:
             self._all_busy_until = now + _LOOK
@@ -185,8 +186,8 @@ class Service:
     def _forget(self, connection: Watched) -> None:
         if connection in self.connections:
             del self.connections[connection]
-            if connection in self._waiting:
-                del self._waiting[connection]
+            if connection in self.waiting:
+                del self.waiting[connection]
             else:
                 self._count(connection.owner, -1)
 
@@ -195,10 +196,6 @@ class Service:
         if not self._counts[owner]:
             del self._counts[owner]
 
-    def waits(self, connection: Watched) -> bool:
-        """Whether there is no room for a connection yet."""
-        return connection in self._waiting
-
     async def wait_for_room(self, connection: Watched) -> None:
         self.wanted += 1
         try:
@@ -206,8 +203,8 @@ class Service:
                 await self._left.park()
         finally:
             self.wanted -= 1
-        if connection in self._waiting:
-            del self._waiting[connection]
+        if connection in self.waiting:
+            del self.waiting[connection]
             self._count(connection.owner, 1)
 
     async def wait_until_left(self) -> None:
