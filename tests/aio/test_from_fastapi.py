@@ -58,6 +58,7 @@ class Shop:
                 self.whoami,
                 self.wait,
                 self.raises,
+                self.exits,
                 self.endless,
                 self.later,
                 self.silent,
@@ -94,6 +95,9 @@ class Shop:
 
     async def raises(self, request: Request) -> Response:
         raise ValueError("a secret")
+
+    async def exits(self, request: Request) -> Response:
+        raise SystemExit(3)
 
     async def endless(self, request: Request) -> Response:
         async def chunks() -> AsyncIterator[bytes]:
@@ -199,6 +203,13 @@ async def test_what_goes_wrong_in_the_app_is_its_answer(caplog: pytest.LogCaptur
     (logged,) = [each for each in caplog.records if each.levelno == logging.ERROR]
     assert logged.message == "The app raised an error"
     assert "a secret" in str(logged.exc_info)
+
+
+@pytest.mark.requirement("S5")
+async def test_an_endpoint_that_exits_ends_nothing_but_its_call() -> None:
+    async with trio_mcp.connect(from_fastapi(Shop().app, lifespan=True)) as client:
+        assert "500 Internal Server Error" in ((await client.call_tool("exits")).error or "")
+        assert (await client.call_tool("whoami")).text == "?"
 
 
 @pytest.mark.requirement("S5")

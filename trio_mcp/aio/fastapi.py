@@ -170,6 +170,13 @@ class _App:
     state: Mapping[str, Any] = field(factory=dict)
     """What its lifespan yields, where that runs for this registry."""
 
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request. `SystemExit` would end the loop, and all that it serves."""
+        try:
+            await self.asgi(scope, receive, send)
+        except SystemExit as error:
+            raise RuntimeError("it has called sys.exit()") from error
+
     @asynccontextmanager
     async def running(self, _: object) -> AsyncIterator[None]:
         """Run its lifespan for the block (a lifespan of a registry)."""
@@ -197,7 +204,7 @@ class AppTransport(httpx2.AsyncBaseTransport):
     async def _call(self, scope: Scope, body: bytes) -> _Exchange:
         """Call the app in its loop, and wait for its response. What it does after that goes on."""
         exchange = _Exchange(body, self._app.most_bytes)
-        task = asyncio.ensure_future(self._app.asgi(scope, exchange.receive, exchange.send))
+        task = asyncio.ensure_future(self._app.serve(scope, exchange.receive, exchange.send))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         try:
