@@ -230,13 +230,13 @@ class HttpApp:
         if self._store is None:
             yield Sharing()
             return
-        from trio_mcp.store.metered import MeteredStore
+        from trio_mcp.store.metered import metered
         from trio_mcp.store.opening import opened
         from trio_mcp.transports.http.sharing.shared import StoreSharing
 
         async with opened(self._store) as store:
-            metered = MeteredStore(store, self.metrics.measure_store)
-            yield StoreSharing(metered, self.registry, self._sessions)
+            measured = metered(store, self.metrics.measure_store)
+            yield StoreSharing(measured, self.registry, self._sessions)
 
     def stop(self) -> None:
         """End what would go on for ever: subscriptions, and the streams of sessions."""
