@@ -199,7 +199,10 @@ class AppTransport(httpx2.AsyncBaseTransport):
         crossing = crossing_for(f"{request.method} {request.url.path}")
         body, scope = await request.aread(), _scope_of(request, self._app.state)
         exchange = await call_asyncio(crossing, self._call, scope, body, name=scope["path"])
-        return httpx2.Response(exchange.status, headers=exchange.headers, stream=_Body(exchange))
+        body = b"".join(exchange.chunks)  # not decoded: the bounds are those of what it becomes
+        return httpx2.Response(
+            exchange.status, headers=exchange.headers, stream=httpx2.ByteStream(body)
+        )
 
     async def _call(self, scope: Scope, body: bytes) -> _Exchange:
         """Call the app in its loop, and wait for its response. What it does after that goes on."""
@@ -267,15 +270,11 @@ class _Exchange:
     def __init__(self, body: bytes, most_bytes: int) -> None:
         self._body: bytes | None = body
         self._most_bytes = most_bytes
-        self._chunks: list[bytes] = []
+        self.chunks: list[bytes] = []
         self._size = 0
         self.complete: asyncio.Future[None] = asyncio.Future()
         self.status = 500
         self.headers: list[tuple[bytes, bytes]] = []
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(self._chunks)
 
     @property
     def is_too_long(self) -> bool:
@@ -295,21 +294,11 @@ class _Exchange:
             self.status, self.headers = message["status"], list(message.get("headers", ()))
         elif message["type"] == "http.response.body" and not self.complete.done():
             chunk = message.get("body", b"")
-            self._chunks.append(chunk)
+            self.chunks.append(chunk)
             self._size += len(chunk)
             if self.is_too_long or not message.get("more_body"):
                 self.complete.set_result(None)
 
     def fail(self) -> None:
         """Answer 500, as a server does where an app raises, or does not answer."""
-        self.status, self.headers, self._chunks = 500, [], [b"Internal Server Error"]
-
-
-class _Body(httpx2.AsyncByteStream):
-    """What was received, not decoded yet: the bounds of a service are those of what it becomes."""
-
-    def __init__(self, exchange: _Exchange) -> None:
-        self._exchange = exchange
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self._exchange.body
+        self.status, self.headers, self.chunks = 500, [], [b"Internal Server Error"]
