@@ -126,16 +126,14 @@ class PassedTasks(ServerExtension):
     # -- following --------------------------------------------------------------------------
 
     async def _accept(self, request: ExtensionRequest, ids: Sequence[str]) -> Collection[str]:
-        mine = [id for id in ids if self._is_of(id, request.principal)]
+        known, caller = self._tasks, request.principal
+        mine = [id for id in ids if id in known and known[id].principal == caller]
         serving: ExtensionServing = request.state
         for id in mine:
             if (serving, id) not in self._followed:
                 self._followed.add((serving, id))
                 serving.nursery.start_soon(self._follow, serving, id)
         return mine
-
-    def _is_of(self, id: str, principal: str | None) -> bool:
-        return id in self._tasks and self._tasks[id].principal == principal
 
     async def _told(self, request: ExtensionRequest, id: str | None) -> dict[str, Json] | None:
         try:

@@ -104,7 +104,8 @@ class Cache:
         flight = self._flights[key] = _Flight()
         try:
             result = await call_next(request)
-            flight.failed = not _may_be_kept(result)
+            kind = result.get("resultType", "complete")
+            flight.failed = bool(result.get("isError")) or kind != "complete"
             flight.result = None if flight.failed else dict(result)  # what is outside may add to it
         except Exception:
             flight.failed = True
@@ -161,7 +162,3 @@ def _digest(params: Json) -> bytes | None:
     except TypeError:  # integers that are too long for it
         return None
     return hashlib.sha256(text).digest()
-
-
-def _may_be_kept(result: Result) -> bool:
-    return not result.get("isError") and result.get("resultType", "complete") == "complete"

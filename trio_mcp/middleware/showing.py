@@ -54,14 +54,10 @@ class ShowErrors:
             return await call_next(call)
         except Exception as error:
             leaves = leaves_of(error)
-            shown = [leaf for leaf in leaves if self._shows(leaf)]
-            if len(shown) < len(leaves):
+            if any(isinstance(x, TOLD) or not isinstance(x, self._kinds) for x in leaves):
                 raise
             logger.debug("%s %s: its caller reads why", call.kind, call.name, exc_info=error)
-            raise ToolError("\n".join(map(_text_of, shown))) from error
-
-    def _shows(self, error: BaseException) -> bool:
-        return isinstance(error, self._kinds) and not isinstance(error, TOLD)
+            raise ToolError("\n".join(map(_text_of, leaves))) from error
 
 
 def _text_of(error: BaseException) -> str:

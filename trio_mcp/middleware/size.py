@@ -22,11 +22,7 @@ _ROOM: Final = 1000
 
 async def size_of(value: Json) -> int:
     """Return how many bytes a value takes as JSON, counted in a thread if it is large."""
-    return await offload(_json_size, value)
-
-
-def _json_size(value: Json) -> int:
-    return len(dumps(value).lstrip())
+    return await offload(lambda plain: len(dumps(plain).lstrip()), value)
 
 
 def _bytes_in(text: str) -> int:

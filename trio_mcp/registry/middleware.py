@@ -37,10 +37,6 @@ Description = Any
 """What lists show: a `ToolDescription`, `ResourceDescription`, `PromptDescription`, …"""
 
 
-def _unknown(request: McpRequest) -> Description | None:
-    return None
-
-
 class _HasContext:
     """Has a context that is made when it is first asked for."""
 
@@ -72,7 +68,9 @@ class McpRequest(_HasContext):
     params: dict[str, Json] = field(factory=dict, repr=False)
     """Its parameters, `_meta` among them."""
     _context: Context | Callable[[], Context] | None = field(default=None, repr=False)
-    _describe: Callable[[McpRequest], Description | None] = field(default=_unknown, repr=False)
+    _describe: Callable[[McpRequest], Description | None] = field(
+        default=lambda request: None, repr=False
+    )
     _resource_version: Callable[[], int] = field(default=int, repr=False)
 
     @property

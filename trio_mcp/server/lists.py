@@ -188,8 +188,4 @@ def _start_of(
             return index + 1
     except ValueError:  # no base64, no UTF-8, or no item's name
         pass
-    raise _invalid_cursor()
-
-
-def _invalid_cursor() -> McpError:
-    return McpError(INVALID_PARAMS, "Invalid cursor; ask for the list again from its beginning")
+    raise McpError(INVALID_PARAMS, "Invalid cursor; ask for the list again from its beginning")

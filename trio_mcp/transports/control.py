@@ -80,16 +80,13 @@ class AllowedTools:
 
     def shown(self, messages: list[Json], answer: Json) -> Json:
         """Leave out of answers to `tools/list` what is not allowed."""
-        lists = [message.get("id") for message in messages if _is_list(message)]
+        requests = [message for message in messages if isinstance(message, dict)]
+        lists = [one.get("id") for one in requests if one.get("method") == "tools/list"]
         for reply in answer if isinstance(answer, list) else [answer]:
             if reply is not None and reply.get("id") in lists and "result" in reply:
                 tools = reply["result"]["tools"]
                 reply["result"]["tools"] = [tool for tool in tools if self.allows(tool["name"])]
         return answer
-
-
-def _is_list(message: Json) -> bool:
-    return isinstance(message, dict) and message.get("method") == "tools/list"
 
 
 def checked_patterns(allowed: Iterable[str] | None, servers: Iterable[str]) -> Patterns:

@@ -143,7 +143,14 @@ async def server_metadata(
     except (BadUrl, DocumentError) as error:
         raise AuthorizationError(str(error)) from None
     if is_legacy:
-        return _fallback_metadata(origin(issuer))
+        root = origin(issuer)
+        return ServerMetadata(  # what 2025-03-26 fixes
+            issuer=root,
+            authorization_endpoint=f"{root}/authorize",
+            token_endpoint=f"{root}/token",
+            registration_endpoint=f"{root}/register",
+            code_challenge_methods_supported=("S256",),
+        )
     raise AuthorizationError(f"{origin(issuer)} has no metadata of an authorization server")
 
 
@@ -154,17 +161,6 @@ def _is_there(fetched: Fetched, url: str) -> bool:
     if 400 <= fetched.status < 500:
         return False
     raise AuthorizationError(f"{origin(url)} answered {fetched.status} for its metadata")
-
-
-def _fallback_metadata(root: str) -> ServerMetadata:
-    """Say what 2025-03-26 fixes of a server that is its own authorization server."""
-    return ServerMetadata(
-        issuer=root,
-        authorization_endpoint=f"{root}/authorize",
-        token_endpoint=f"{root}/token",
-        registration_endpoint=f"{root}/register",
-        code_challenge_methods_supported=("S256",),
-    )
 
 
 def _check_endpoints(metadata: ServerMetadata, issuer: str) -> None:

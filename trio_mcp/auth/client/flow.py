@@ -97,7 +97,7 @@ class AuthorizationFlow(httpx2.Auth, ABC):
         Raises:
             AuthorizationError: There was no token to be had, or none with the scopes.
         """
-        url = _url_of(request)
+        url = str(request.url.copy_with(query=None, fragment=None))
         access = await self._access_to(url)
         token = await self._ready(access)
         entries, nonces = 0, 0
@@ -355,11 +355,6 @@ def _check_scopes(access: Access, token: Token | None, challenge: Challenge) -> 
     needs = f"the scopes {named}" if named else "more scopes, but does not say which"
     why = "no login has given a token with them"
     raise AuthorizationError(f"{origin(access.url)} needs {needs}: {why}", INSUFFICIENT_SCOPE)
-
-
-def _url_of(request: httpx2.Request) -> str:
-    """Return where a request goes, without its query."""
-    return str(request.url.copy_with(query=None, fragment=None))
 
 
 def _address_of(response: httpx2.Response) -> str | None:

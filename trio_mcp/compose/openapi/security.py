@@ -102,7 +102,12 @@ class Security:
             if isinstance(alternative, Mapping) and alternative.keys() <= self._shown.keys():
                 parts = [self._shown[name] for name in alternative]
                 if parts and sum(part.auth is not None for part in parts) < 2:
-                    return _together(parts)
+                    return Shown(
+                        {name: value for part in parts for name, value in part.headers.items()},
+                        tuple(pair for part in parts for pair in part.query),
+                        tuple(pair for part in parts for pair in part.cookies),
+                        next((part.auth for part in parts if part.auth is not None), None),
+                    )
         return Shown()
 
     def _applied(self, name: str, credential: Credential, base_url: str) -> Shown:
@@ -144,15 +149,6 @@ def _key(scheme: Mapping[str, Json], key: str) -> Shown:
             return Shown(cookies=((name, quote(key, safe="=/+:!*")),))
         case _:
             return Shown({name: key})
-
-
-def _together(parts: list[Shown]) -> Shown:
-    return Shown(
-        {name: value for part in parts for name, value in part.headers.items()},
-        tuple(pair for part in parts for pair in part.query),
-        tuple(pair for part in parts for pair in part.cookies),
-        next((part.auth for part in parts if part.auth is not None), None),
-    )
 
 
 # -- tokens ----------------------------------------------------------------------------------------

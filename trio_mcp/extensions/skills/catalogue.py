@@ -155,15 +155,11 @@ def directories_of(files: Mapping[str, File | None], more: Iterable[str]) -> dic
     """List each directory by its path. A file that is `None` has no description."""
     inner = {folder for path in (*map(_above, files), *more) for folder in _and_above(path)}
     children: dict[str, list[Item]] = defaultdict(list, {path: [] for path in inner})
-    wires = {path: _directory_wire(path) for path in inner}
+    wires = {path: file_wire(path, None) | {"mimeType": "inode/directory"} for path in inner}
     wires |= {path: file_wire(path, file) for path, file in files.items()}
     for path in sorted(wires):
         children[_above(path)].append(Item(path, wires[path]))
     return {path: children[path] for path in inner}
-
-
-def _directory_wire(path: str) -> Wire:
-    return {"uri": uri_of(path), "name": path.rpartition("/")[2], "mimeType": "inode/directory"}
 
 
 def file_wire(path: str, file: File | None) -> Wire:

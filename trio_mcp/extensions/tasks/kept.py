@@ -47,10 +47,6 @@ Move = Callable[[Record], Record]
 Also = Callable[[Record, int], Iterable[Change]]
 
 
-def _nothing(record: Record, size: int) -> Sequence[Change]:
-    return ()
-
-
 def as_it_is(record: Record) -> Record:
     """Leave a record as it is: the task has ended already."""
     return record
@@ -236,7 +232,7 @@ class KeptTasks:
             raise NoTask(id)
         return entry
 
-    async def change(self, id: str, move: Move, also: Also = _nothing) -> Record:
+    async def change(self, id: str, move: Move, also: Also = lambda record, size: ()) -> Record:
         """Move a task on, however often others change it meanwhile, and return its record.
 
         Args:

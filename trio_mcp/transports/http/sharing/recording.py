@@ -136,7 +136,7 @@ class Recorder:
                     if name in self._open:
                         self._unrecorded.add(name)
                     nursery.start_soon(self._give_up, name)
-                if _is_end(changes):
+                if changes and isinstance(changes[0], Append) and not changes[0].item:  # the end
                     self._open.discard(name)
                     self._unrecorded.discard(name)
                 self._unwritten.popleft()
@@ -168,10 +168,6 @@ class Recorder:
                 return
             except StoreError:
                 await trio.sleep(_PAUSE)
-
-
-def _is_end(changes: tuple[Change, ...]) -> bool:
-    return bool(changes) and isinstance(changes[0], Append) and not changes[0].item
 
 
 @define(eq=False)
