@@ -6,10 +6,9 @@ import pytest
 import trio
 import trio.testing
 
-from tests.store.leases import lease
+from tests.store.leases import heartbeat, lease
 from trio_mcp.store.changes import Check, Conflict, Delete, Put, Touch
 from trio_mcp.store.errors import LeaseLost, StoreUnavailable
-from trio_mcp.store.leases import heartbeat
 from trio_mcp.store.memory import MemoryStore
 
 

@@ -13,7 +13,7 @@ import trio
 from attrs import define, field, frozen
 
 from trio_mcp import McpError
-from trio_mcp.background import background_nursery
+from trio_mcp.background import Task, background_nursery
 from trio_mcp.backoff import backoff
 from trio_mcp.extending import CallChannel, ExtensionServing, offload
 from trio_mcp.extensions.tasks.call import KeptCall
@@ -24,7 +24,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Conflict, Touch
 from trio_mcp.store.errors import StoreError, StoreFull
 from trio_mcp.store.exact import dumps
-from trio_mcp.store.leases import heartbeat
+from trio_mcp.store.leases import leased
 
 logger = logger_of("trio_mcp.tasks")
 
@@ -33,6 +33,9 @@ _LAST_WRITE: Final = 5.0
 """Seconds that it may take to write how a task has ended, or to give it back, while all stops."""
 RETRY: Final = (1.0, 30.0)
 """Seconds between attempts to reach a store that is not there: the first, and the longest."""
+
+_FEW_TURNS: Final = 3
+"""Turns of the scheduler: a tool that has ended by then waits for nothing."""
 
 STOPPED: Final = "The server was stopped before the task had ended, and must not run it again"
 
@@ -158,8 +161,8 @@ class Run(CallChannel):
             expect=self._claim.version,
         )
         try:
-            async with heartbeat(self._host.kept.store, touch, self._host.lease):
-                move = await self._work(call)
+            with leased(self._host.kept.store, touch, self._host.lease) as renew:
+                move = await self._work(call, renew)
             await self._end(move)
         except BaseException as error:
             if not isinstance(error, Exception):  # cancelled, perhaps within nurseries, as a group
@@ -168,17 +171,23 @@ class Run(CallChannel):
         finally:
             self._give_slot()
 
-    async def _work(self, call: KeptCall) -> Move:
-        """Run the tool, and listen meanwhile for answers and cancellation."""
+    async def _work(self, call: KeptCall, renew: Task) -> Move:
+        """Run the tool, and meanwhile what it needs beside it."""
         move: Move = as_it_is  # it was cancelled, or its time is over
         with self._scope:
-            async with self._host.kept.store.watch(
-                self._host.kept.key("task", self._claim.id)
-            ) as news:
-                async with background_nursery() as self._nursery:
-                    self._nursery.start_soon(self._listen, news.wait)
-                    move = await self._call(call)
+            async with background_nursery() as self._nursery:
+                self._nursery.start_soon(self._accompany, self._nursery, renew)
+                move = await self._call(call)
         return move
+
+    async def _accompany(self, nursery: trio.Nursery, renew: Task) -> None:
+        """Renew the claim, and listen for answers and cancellation, if the tool takes its time."""
+        for _ in range(_FEW_TURNS):
+            await trio.lowlevel.checkpoint()
+        nursery.start_soon(renew)
+        kept = self._host.kept
+        async with kept.store.watch(kept.key("task", self._claim.id)) as news:
+            await self._listen(news.wait)
 
     async def _call(self, call: KeptCall) -> Move:
         timeout = inf if call.timeout is None else call.timeout
