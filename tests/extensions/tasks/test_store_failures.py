@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 import orjson
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from tests.extensions.tasks.jobs import Gate, make
-from tests.extensions.tasks.support import client_of, until
+from tests.extensions.tasks.support import client_of, raw_client, until
 from trio_mcp import McpError
 from trio_mcp.extensions.tasks import TasksClient
 from trio_mcp.extensions.tasks.kept import KeptTasks
+from trio_mcp.extensions.tasks.record import Record
 from trio_mcp.store.changes import Change, Put
 from trio_mcp.store.errors import StoreError, StoreFull, StoreUnavailable, StoreUnusable
 from trio_mcp.store.memory import MemoryStore
@@ -256,6 +259,50 @@ async def test_what_is_damaged_or_newer_is_told_and_in_nobodys_way(
         else:
             assert (await ours.get(damaged)).status == "working"
         assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
+
+
+class Counting(MemoryStore):
+    """A store that counts what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: Counter[str] = Counter()
+
+    async def commit(self, *changes: Change) -> list[int]:
+        self.asked["commit"] += 1
+        return await super().commit(*changes)
+
+    async def get(self, key: str) -> Any:
+        self.asked["get"] += 1
+        return await super().get(key)
+
+
+async def test_a_short_task_is_two_commits_and_a_look_at_its_result() -> None:
+    store = Counting()
+    async with raw_client(make(store=store)) as client:
+        call = {"name": "add", "arguments": {"a": 1, "b": 2}}
+        task = (await client.request("tools/call", call))["result"]
+        await wait_all_tasks_blocked()
+        found = (await client.request("tasks/get", {"taskId": task["taskId"]}))["result"]
+        assert found["result"]["structuredContent"] == 3
+        assert store.asked == {"commit": 2, "get": 1}
+
+
+async def test_an_end_that_comes_unnoticed_is_not_written_over() -> None:
+    store, gate, ours = MemoryStore(), Gate(), TasksClient()
+    async with client_of(make(gate, store=store), ours):
+        id = (await ours.start("wait")).id
+        await gate.has_begun(1)
+        await wait_all_tasks_blocked()
+        key = KeptTasks(store, "jobs").key("task", id)
+        before = await store.get(key)
+        assert before is not None
+        cancelled = Record.decode(before.value).cancel(5.0)
+        await store.commit(Put(key, cancelled.encode(), ttl=before.ttl))  # without any news
+        gate.open.set()
+        await wait_all_tasks_blocked()
+        assert (await ours.get(id)).status == "cancelled"
+        assert await store.get(KeptTasks(store, "jobs").key("queue", id)) is None
 
 
 async def test_a_damaged_file_keeps_the_server_from_starting(tmp_path: Any) -> None:

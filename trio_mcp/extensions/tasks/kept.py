@@ -24,6 +24,7 @@ from contextlib import suppress
 from math import inf
 from typing import Any, Final
 
+import trio
 from attrs import evolve, frozen
 
 from trio_mcp.extending import offload
@@ -114,6 +115,23 @@ class Claim:
 _NO_CLAIM: Final = Claim("", ABSENT, 0)
 
 
+@frozen
+class Found:
+    """A record as it was read or written. It can be moved on without being read again."""
+
+    record: Record
+    version: int
+    size: int
+    """Its bytes."""
+    expires: float
+    """By Trio's clock."""
+
+    @property
+    def ttl(self) -> float:
+        """Seconds until it expires."""
+        return self.expires - trio.current_time()
+
+
 class KeptTasks:
     """The tasks of one server in a store, by its name.
 
@@ -149,7 +167,7 @@ class KeptTasks:
 
     async def create(
         self, record: Record, call: KeptCall, owner: str, *, lease: float | None
-    ) -> Claim | None:
+    ) -> tuple[Claim, Found] | None:
         """Write a new task, claimed for the seconds of a lease or left to any process that is free.
 
         Args:
@@ -162,12 +180,13 @@ class KeptTasks:
             NoRoom: It would take up more than it may.
             StoreError: It may not have been written.
         """
-        kept = await offload(KeptCall.encode, call)
+        kept, written = await offload(KeptCall.encode, call), record.encode()
+        expires = trio.current_time() + (record.ttl or inf)
         claim = Claim(record.id, ABSENT, 0 if lease is None else 1, len(kept), owner)
         queued, task, called = (self.key(kind, record.id) for kind in ("queue", "task", "call"))
         changes: list[Change] = [
             Put(queued, claim.value(), ttl=inf, delay=lease or 0, expect=ABSENT),
-            Put(task, record.encode(), ttl=record.ttl or inf),
+            Put(task, written, ttl=record.ttl or inf),
             Put(called, kept, ttl=inf),
             *self._counted(claim, 1),
             *self._kept(record, claim, len(kept)),
@@ -175,11 +194,13 @@ class KeptTasks:
         if lease is None:
             changes.append(News(self.queue))
         try:
-            version, *_ = await self.store.commit(*changes)
+            queue_version, version, *_ = await self.store.commit(*changes)
         except Conflict as conflict:
             raise self._no_room(conflict, claim) from None
         self._on_status("created")
-        return None if lease is None else evolve(claim, version=version)
+        if lease is None:
+            return None
+        return evolve(claim, version=queue_version), Found(record, version, len(written), expires)
 
     def _counted(self, claim: Claim, amount: int) -> list[Add]:
         """Count an unfinished task, or one that has ended, for all and for its owner."""
@@ -217,10 +238,12 @@ class KeptTasks:
             return NoRoom(f"You have {change.limit} unfinished tasks already; cancel one, or wait")
         return NoRoom(f"There are {change.limit} unfinished tasks already; try again later")
 
-    async def find(self, id: str) -> tuple[Record, Entry]:
+    async def find(self, id: str) -> Found:
         """Read a task, or raise `NoTask` or `Damaged`."""
+        asked = trio.current_time()
         entry = await self._get("task", id)
-        return await offload(Record.decode, entry.value), entry
+        record = await offload(Record.decode, entry.value)
+        return Found(record, entry.version, len(entry.value), asked + entry.ttl)
 
     async def call_of(self, id: str) -> KeptCall:
         """Read the call of a task that has not ended, or raise `NoTask` or `Damaged`."""
@@ -232,7 +255,13 @@ class KeptTasks:
             raise NoTask(id)
         return entry
 
-    async def change(self, id: str, move: Move, also: Also = lambda record, size: ()) -> Record:
+    async def change(
+        self,
+        id: str,
+        move: Move,
+        also: Also = lambda record, size: (),
+        found: Found | None = None,
+    ) -> Record:
         """Move a task on, however often others change it meanwhile, and return its record.
 
         Args:
@@ -240,26 +269,33 @@ class KeptTasks:
             move: The move. It is made again if another change was faster.
             also: Makes changes that are written with it, or not at all, from the record and its
                 length.
+            found: The task as it was, if that is known and the move changes something: so it is
+                noticed if another did.
 
         Raises:
             NoTask: There is none.
             Conflict: One of the other changes cannot be made.
         """
         key = self.key("task", id)
+        if found is None or found.ttl <= 0:
+            found = await self.find(id)
         while True:
-            old, entry = await self.find(id)
+            old = found.record
             new = move(old)
-            kept = entry.value if new is old else await offload(Record.encode, new)
-            changes = list(also(new, len(kept)))
-            if new is not old:
-                changes += [Put(key, kept, ttl=entry.ttl, expect=entry.version), News(key)]
-            elif all(isinstance(change, Check) for change in changes):
-                return old
+            if new is old:
+                changes = list(also(old, found.size))
+                if all(isinstance(change, Check) for change in changes):
+                    return old
+            else:
+                kept = await offload(Record.encode, new)
+                put = Put(key, kept, ttl=found.ttl, expect=found.version)
+                changes = [*also(new, len(kept)), put, News(key)]
             try:
                 await self.store.commit(*changes)
             except Conflict as conflict:
                 if conflict.change.key != key:
                     raise
+                found = await self.find(id)
             else:
                 if new.status != old.status:
                     self._on_status(new.status)
@@ -332,13 +368,16 @@ class KeptTasks:
         key = self.key("queue", claim.id)
         return Put(key, claim.value(), ttl=inf, delay=delay, expect=claim.version)
 
-    async def end(self, claim: Claim, move: Move, *, bounded: bool = True) -> None:
+    async def end(
+        self, claim: Claim, move: Move, *, bounded: bool = True, found: Found | None = None
+    ) -> None:
         """Make the last move of a task, and take it out of the queue. It may have ended already.
 
         Args:
             claim: The right to.
             move: The move.
             bounded: Whether what is kept of it may not be more than there is room for.
+            found: The task as it was (`change`).
 
         Raises:
             NoRoom: There is no room for what is to be kept.
@@ -355,7 +394,7 @@ class KeptTasks:
             return *gone, *self._kept(record, claim, more, bounded=bounded)
 
         try:
-            await self.change(claim.id, move, also)
+            await self.change(claim.id, move, also, found)
         except NoTask:
             await self.store.commit(*gone)
         except Conflict as conflict:

@@ -17,7 +17,7 @@ from trio_mcp.background import Task, background_nursery
 from trio_mcp.backoff import backoff
 from trio_mcp.extending import CallChannel, ExtensionServing, offload
 from trio_mcp.extensions.tasks.call import KeptCall
-from trio_mcp.extensions.tasks.kept import Claim, KeptTasks, Move, NoRoom, NoTask, as_it_is
+from trio_mcp.extensions.tasks.kept import Claim, Found, KeptTasks, Move, NoRoom, NoTask, as_it_is
 from trio_mcp.extensions.tasks.record import Damaged, Record
 from trio_mcp.extensions.tasks.slots import Slots
 from trio_mcp.loggers import logger_of
@@ -68,6 +68,8 @@ class Run(CallChannel):
 
     _host: Host
     _claim: Claim
+    _found: Found | None
+    """Its record, as far as it is known."""
     _scope: trio.CancelScope = field(factory=trio.CancelScope, init=False)
     _has_slot: bool = field(default=True, init=False)
     _retaking: trio.Lock = field(factory=trio.Lock, init=False)
@@ -209,18 +211,18 @@ class Run(CallChannel):
         pause, _ = RETRY
         while True:
             try:
-                record, entry = await self._host.kept.find(self._claim.id)
+                self._found = found = await self._host.kept.find(self._claim.id)
             except (NoTask, Damaged):
                 break
             except StoreError:
                 await trio.sleep(pause)
                 continue
-            if record.is_final:
+            if found.record.is_final:
                 break
-            if record.answers.keys() - self._answers.keys():
-                self._answers.update(record.answers)
+            if found.record.answers.keys() - self._answers.keys():
+                self._answers.update(found.record.answers)
                 self._answered.unpark_all()
-            with trio.move_on_after(entry.ttl):
+            with trio.move_on_at(found.expires):
                 await wait()
         self._scope.cancel()
 
@@ -233,7 +235,8 @@ class Run(CallChannel):
             try:
                 with trio.move_on_after(_LAST_WRITE, shield=True):
                     try:
-                        await kept.end(self._claim, move, bounded=bounded)
+                        found = None if move is as_it_is else self._found
+                        await kept.end(self._claim, move, bounded=bounded, found=found)
                         return
                     except Conflict:
                         newer = await kept.claimed_again(self._claim)

@@ -26,7 +26,7 @@ from trio_mcp.extending import (
     offload,
 )
 from trio_mcp.extensions.tasks.call import KeptCall
-from trio_mcp.extensions.tasks.kept import Bounds, KeptTasks, NoRoom, NoTask, owner_key
+from trio_mcp.extensions.tasks.kept import Bounds, Found, KeptTasks, NoRoom, NoTask, owner_key
 from trio_mcp.extensions.tasks.options import CANCEL, CHANGED, FILTER, GET, TASKS, UPDATE
 from trio_mcp.extensions.tasks.options import TaskOptions as Options
 from trio_mcp.extensions.tasks.record import Record
@@ -35,7 +35,6 @@ from trio_mcp.extensions.tasks.slots import Slots
 from trio_mcp.extensions.tasks.worker import Worker
 from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
-from trio_mcp.store.changes import Entry
 from trio_mcp.store.errors import StoreError, StoreFull
 from trio_mcp.store.exact import dumps
 from trio_mcp.store.opening import check_store, opened
@@ -255,9 +254,9 @@ class Tasks(ServerExtension):
         owner = owner_key(request.principal or request.context.client_address or "")
         host = state.worker.host
         lease = self._lease if host.slots.take(owner) else None
-        claim = None
+        claimed = None
         try:
-            claim = await state.kept.create(record, call, owner, lease=lease)
+            claimed = await state.kept.create(record, call, owner, lease=lease)
         except NoRoom as error:
             raise McpError(TOO_MANY, str(error)) from None
         except StoreFull as error:
@@ -265,8 +264,9 @@ class Tasks(ServerExtension):
         except StoreError as error:
             raise _unavailable("The task cannot be stored now", error) from None
         finally:
-            if claim is not None:
-                state.worker.begin(claim, call)
+            if claimed is not None:
+                claim, found = claimed
+                state.worker.begin(claim, call, found)
             elif lease is not None:
                 host.slots.release(owner)
         return record.seed()
@@ -274,7 +274,7 @@ class Tasks(ServerExtension):
     # -- methods ----------------------------------------------------------------------------
 
     async def _get(self, request: ExtensionRequest) -> dict[str, Any]:
-        return (await _find(request, request.params.get("taskId")))[0].details()
+        return (await _find(request, request.params.get("taskId"))).record.details()
 
     async def _update(self, request: ExtensionRequest) -> dict[str, Any]:
         answers = request.params.get("inputResponses")
@@ -296,7 +296,7 @@ class Tasks(ServerExtension):
         mine = []
         for id in dict.fromkeys(ids):
             try:
-                _, entry = await _find(request, id)
+                found = await _find(request, id)
             except McpError as error:
                 if error.code != INVALID_PARAMS:
                     raise
@@ -304,12 +304,12 @@ class Tasks(ServerExtension):
                 mine.append(id)
                 if id not in state.followed:
                     state.followed.add(id)
-                    state.nursery.start_soon(_follow, state, id, entry.version)
+                    state.nursery.start_soon(_follow, state, id, found.version)
         return mine
 
     async def _details(self, request: ExtensionRequest, id: str | None) -> dict[str, Any] | None:
         try:
-            return (await _find(request, id))[0].details()
+            return (await _find(request, id)).record.details()
         except McpError:
             return None
 
@@ -326,7 +326,7 @@ async def _until_it_continues(
         _may_continue.reset(token)
 
 
-async def _find(request: ExtensionRequest, id: Any) -> tuple[Record, Entry]:
+async def _find(request: ExtensionRequest, id: Any) -> Found:
     """Find a task of the caller's. For any other the answer is that there is none."""
     if not isinstance(id, str):
         raise McpError(INVALID_PARAMS, "Invalid params: taskId must be a string")
@@ -335,21 +335,21 @@ async def _find(request: ExtensionRequest, id: Any) -> tuple[Record, Entry]:
     if not _ID.fullmatch(id):
         raise none
     try:
-        record, entry = await state.kept.find(id)
+        found = await state.kept.find(id)
     except NoTask:
         raise none from None
     except StoreError as error:
         raise _unavailable("The task cannot be looked up now", error) from None
-    if record.owner != request.principal:
+    if found.record.owner != request.principal:
         raise none
-    return record, entry
+    return found
 
 
 async def _move(
     request: ExtensionRequest, write: Callable[[KeptTasks, str], Awaitable[None]]
 ) -> dict[str, Any]:
     """Move a task of the caller's on, and acknowledge the request."""
-    record, _ = await _find(request, request.params.get("taskId"))
+    record = (await _find(request, request.params.get("taskId"))).record
     state: _Serving = request.state
     try:
         await write(state.kept, record.id)
@@ -396,12 +396,12 @@ async def _report(state: _Serving, id: str, version: int) -> int | None:
     """
     async with state.kept.store.watch(state.kept.key("task", id)) as news:
         while state.serving.is_watched(FILTER, id):
-            record, entry = await state.kept.find(id)
-            if entry.version != version:
-                version = entry.version
+            found = await state.kept.find(id)
+            if found.version != version:
+                version = found.version
                 state.serving.changed(FILTER, id)
-            if record.is_final:
+            if found.record.is_final:
                 return None
-            with trio.move_on_after(min(entry.ttl, _LOOK)):
+            with trio.move_on_after(min(found.ttl, _LOOK)):
                 await news.wait()
     return version

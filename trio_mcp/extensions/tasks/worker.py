@@ -11,7 +11,7 @@ from attrs import define, field
 
 from trio_mcp.backoff import backoff
 from trio_mcp.extensions.tasks.call import KeptCall
-from trio_mcp.extensions.tasks.kept import Claim, Move, NoTask, as_it_is
+from trio_mcp.extensions.tasks.kept import Claim, Found, Move, NoTask, as_it_is
 from trio_mcp.extensions.tasks.record import Damaged
 from trio_mcp.extensions.tasks.run import RETRY, STOPPED, Host, Run, failing
 from trio_mcp.loggers import logger_of
@@ -98,10 +98,10 @@ class Worker:
             await kept.store.commit(*held, News(kept.queue))
         return claimed.wait
 
-    def begin(self, claim: Claim, call: KeptCall) -> None:
+    def begin(self, claim: Claim, call: KeptCall, found: Found) -> None:
         """Run a task that was just made. Its slot is taken already."""
         self._running.add(claim.id)
-        self.nursery.start_soon(self._live, claim, call)
+        self.nursery.start_soon(self._live, claim, call, found)
 
     async def _wait_to_resume(self, claim: Claim, until: float) -> None:
         """Run a task once its owner may have another slot, or leave it to be claimed again."""
@@ -113,11 +113,11 @@ class Worker:
             await self._resume(claim)
 
     async def _resume(self, claim: Claim) -> None:
-        found = None
+        prepared = None
         try:
             if claim.runs:
                 await trio.sleep_until(self._takes_over)
-            found = await self._prepared(claim)
+            prepared = await self._prepared(claim)
         except Damaged as error:
             logger.error("Task %s cannot be run: %s", claim.id, error)
         except Conflict:
@@ -125,36 +125,37 @@ class Worker:
         except StoreError as error:  # it is due again when the lease ends
             logger.warning("Task %s cannot be begun now: %s", claim.id, error)
         finally:
-            if found is None:
+            if prepared is None:
                 self._running.discard(claim.id)
                 self.host.slots.release(claim.owner)
-        if found is not None:
-            await self._live(*found)
+        if prepared is not None:
+            await self._live(*prepared)
 
-    async def _prepared(self, claim: Claim) -> tuple[Claim, KeptCall] | None:
+    async def _prepared(self, claim: Claim) -> tuple[Claim, KeptCall, Found] | None:
         """Note that a task begins, perhaps again; `None` if it must not."""
         kept = self.host.kept
         move: Move = as_it_is
         try:
-            record, _ = await kept.find(claim.id)
-            if not record.is_final:
+            found = await kept.find(claim.id)
+            if not found.record.is_final:
                 call = await kept.call_of(claim.id)
                 refusal = _refusal(claim, call)
                 if refusal is None:
                     fence = kept.fence(claim)
-                    await kept.change(
-                        claim.id, lambda old: old.restart(time.time()), lambda *_: [fence]
-                    )
-                    return await kept.begin_again(claim, self.host.lease), call
+                    if found.record.waiting:
+                        await kept.change(
+                            claim.id, lambda old: old.restart(time.time()), lambda *_: [fence]
+                        )
+                    return await kept.begin_again(claim, self.host.lease), call, found
                 move = failing(refusal)
         except NoTask:
             pass  # its time is over
         await kept.end(claim, move, bounded=False)
         return None
 
-    async def _live(self, claim: Claim, call: KeptCall) -> None:
+    async def _live(self, claim: Claim, call: KeptCall, found: Found) -> None:
         try:
-            await Run(self.host, claim).live(call)
+            await Run(self.host, claim, found).live(call)
         except Exception as error:  # one task must not end them all
             if isinstance(error, LeaseLost):
                 logger.error("Task %s: the store could not be reached in time", claim.id)
