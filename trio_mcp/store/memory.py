@@ -21,6 +21,12 @@ MAX_MEMORY: Final = 256 * 1024 * 1024
 
 _SWEPT_IF_FULL: Final = 1000
 
+_GROWTH: Final = 128 * 1024
+"""Bytes by which a change makes the database larger at most, beside twice its value.
+
+Its row and those of the indexes can split a page of each level.
+"""
+
 T = TypeVar("T")
 
 
@@ -37,6 +43,7 @@ class MemoryStore(TablesStore):
         self, *, max_bytes: int = MAX_MEMORY, clock: Callable[[], float] = trio.current_time
     ) -> None:
         self._max_bytes = max_bytes
+        self._room = 0  # there is at least so much: to ask for the size takes longer than to write
         self._clock = clock
         self.connection: Final = sqlite3.connect(
             ":memory:", isolation_level=None, check_same_thread=False
@@ -68,7 +75,7 @@ class MemoryStore(TablesStore):
     async def _write(self, work: Work[T], changes: Sequence[Change] = ()) -> T:
         await trio.lowlevel.checkpoint_if_cancelled()
         if any(isinstance(change, Put | Add | Append) for change in changes):
-            self._make_room(size_of(changes))
+            self._make_room(size_of(changes), len(changes))
         result = self._transact(work)
         self.watches.notify(change.key for change in changes if isinstance(change, News))
         return result
@@ -83,8 +90,15 @@ class MemoryStore(TablesStore):
             self.tables.end()
         return result
 
-    def _make_room(self, size: int) -> None:
-        """Raise `StoreFull` if there is no room for some more bytes."""
+    def _make_room(self, size: int, changes: int) -> None:
+        """Raise `StoreFull` if there is no room for some more bytes, in so many changes."""
+        growth = 2 * size + _GROWTH * changes
+        if growth > self._room:
+            self._look_for_room(size)
+            self._room = self._max_bytes - self.size
+        self._room -= growth
+
+    def _look_for_room(self, size: int) -> None:
         if self.size + size > self._max_bytes:
             self._transact(lambda tables, now: None, _SWEPT_IF_FULL)
         if self.size + size > self._max_bytes:
