@@ -21,6 +21,7 @@ _MANY: Final = 2000
 _LONG: Final = 1_000_000
 _SHORT_JSON: Final = 64 * 1024
 _NUMBERS: Final = (int, float, type(None))
+_PLAIN: Final = frozenset((*_NUMBERS, bool))
 _TEXTS: Final = (str, bytes, bytearray)
 
 _MAX_CONVERSIONS: Final = 8
@@ -53,6 +54,8 @@ def is_large(value: object) -> bool:
                 waiting += each
                 if kind is dict:
                     waiting += each.values()
+        elif kind in _PLAIN:
+            pass
         elif isinstance(each, _TEXTS):
             length += len(each)
         elif not isinstance(each, _NUMBERS):
