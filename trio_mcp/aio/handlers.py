@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import outcome
 import trio
-from attrs import fields, frozen
+from attrs import evolve, fields, frozen
 
 from trio_mcp.aio.calls import Call
 from trio_mcp.aio.crossing import Crossing, current_crossing
@@ -148,21 +148,52 @@ async def _called(
     return (await call_asyncio(run, contained, name=function.__qualname__)).unwrap()
 
 
-async def _with_contexts(
+def _with_contexts(
     run: Crossing,
     function: Callable[..., Awaitable[Any]],
     args: tuple[Any, ...],
     options: dict[str, Any],
+) -> Awaitable[Any]:
+    """Run a handler that may talk back."""
+    return _talking(run, function, lambda nursery: (args, _in_loop(options, run, nursery)))
+
+
+async def _talking(
+    run: Crossing,
+    function: Callable[..., Awaitable[Any]],
+    make: Callable[[trio.Nursery], tuple[tuple[Any, ...], dict[str, Any]]],
 ) -> Any:
-    """Run a handler that may talk back, with a nursery for what it says."""
+    """Run a function with arguments that are made with a nursery for what it asks of Trio."""
     result: outcome.Outcome[Any]
     async with trio.open_nursery() as nursery:
-        given = _in_loop(options, run, nursery)
+        args, options = make(nursery)
         try:
-            result = outcome.Value(await _called(run, function, args, given))
+            result = outcome.Value(await _called(run, function, args, options))
         except (Exception, SystemExit) as error:  # raised below, outside of any exception group
             result = outcome.Error(error)
     return result.unwrap()
+
+
+def middleware_on_asyncio(function: F) -> F:
+    """Run middleware in the event loop of asyncio; what its `call_next` does stays on Trio."""
+
+    @wraps(function)
+    async def run_in_loop(given: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
+        run = crossing_for(function.__name__)
+        context = given.context  # made on this side, if it is not yet
+
+        def make(nursery: trio.Nursery) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            async def rest(handed_on: Any) -> Any:
+                if isinstance(getattr(handed_on, "context", None), LoopContext):
+                    handed_on = evolve(handed_on, context=context)
+                call = Call(run, partial(call_next, handed_on), RequestEnded)
+                return await call.wait(nursery)
+
+            return (evolve(given, **_in_loop({"context": context}, run, nursery)), rest), {}
+
+        return await _talking(run, function, make)
+
+    return run_in_loop  # type: ignore[return-value]
 
 
 def manager_on_asyncio(

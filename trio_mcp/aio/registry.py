@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from trio_mcp.aio.beside import loop_beside_trio
-from trio_mcp.aio.handlers import crossing_for, manager_on_asyncio, on_asyncio, opened_in_loop
+from trio_mcp.aio.handlers import (
+    crossing_for,
+    manager_on_asyncio,
+    middleware_on_asyncio,
+    on_asyncio,
+    opened_in_loop,
+)
 from trio_mcp.aio.portal import Portal
 from trio_mcp.registry import Registry as TrioRegistry
 from trio_mcp.registry.catalogue import Catalogue
@@ -39,8 +45,9 @@ class _Catalogue(Catalogue):
 class Registry(TrioRegistry):
     """A registry whose `async def` functions run in the event loop of asyncio.
 
-    It takes what `trio_mcp.Registry` takes. Handlers and the lifespan are written for asyncio;
-    plain `def` handlers run in worker threads, as always. Serve it by `http_app`, `serve` or
+    It takes what `trio_mcp.Registry` takes. Handlers, the lifespan and middleware that is an
+    `async def` function are written for asyncio; plain `def` handlers run in worker threads, as
+    always. Serve it by `http_app`, `serve` or
     `connect` of `trio_mcp.aio`, and they run in your event loop. Whatever else serves it (the
     command line, `trio.run(serve, registry)`, another registry that it is mounted in) gives them a
     loop in a thread of its own, for as long as the registry is open.
@@ -61,6 +68,8 @@ class Registry(TrioRegistry):
         def __init__(self, *args: Any, **options: Any) -> None:
             if callable(options.get("lifespan")):
                 options["lifespan"] = partial(_lifespan_in_loop, options["lifespan"])
+            if isinstance(options.get("middleware"), list | tuple):
+                options["middleware"] = [_middleware_in_loop(one) for one in options["middleware"]]
             super().__init__(*args, **options)
 
     def _prepared(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,6 +106,11 @@ class Registry(TrioRegistry):
             partial(super().running, limits=limits), lambda state: state
         )
         return portal
+
+
+def _middleware_in_loop(middleware: Any) -> Any:
+    is_function = inspect.iscoroutinefunction(middleware)  # those of the library are objects
+    return middleware_on_asyncio(middleware) if is_function else middleware
 
 
 def _lifespan_in_loop(
