@@ -189,6 +189,53 @@ async def test_a_path_stays_where_it_is(value: str) -> None:
     assert service.requests == []
 
 
+def path_with(variable: str | None, tool: str) -> dict[str, Any]:
+    parameters = [] if variable is None else [{"name": variable, "in": "path", "required": True}]
+    return {"get": {"operationId": tool, "parameters": parameters}}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "is_sent"),
+    [
+        ("user", {"id": "5"}, True),
+        ("user", {"id": "5/posts"}, True),  # whose operation is offered, too
+        ("user", {"id": "5/keys"}, False),
+        ("user", {"id": "5//keys/"}, False),  # some services redirect from there
+        ("user", {"id": "5%2Fkeys"}, True),  # it is decoded once
+        ("user", {"id": "5/keys/6"}, True),
+        ("user", {"id": "me"}, False),
+        ("user", {"id": "meg"}, True),
+        ("user", {"id": "5.json"}, False),
+        ("user", {"id": ".json"}, True),
+        ("file", {"path": "a/b/c"}, True),
+        ("file", {"path": "private/a/b"}, False),
+        ("page", {"name": "users"}, True),
+        ("page", {"name": "users/5/keys"}, False),
+        ("page", {"name": "files/private/a/b"}, False),
+    ],
+)
+async def test_no_argument_leads_to_an_operation_that_is_left_out(
+    tool: str, arguments: dict[str, str], is_sent: bool
+) -> None:
+    paths = {
+        "/users/{id}": path_with("id", "user"),
+        "/users/{id}/posts": path_with("id", "posts"),
+        "/users/{id}/keys": path_with("id", "keys"),
+        "/users/{id}.json": path_with("id", "raw"),
+        "/users/me": path_with(None, "me"),
+        "/files/{path}": path_with("path", "file"),
+        "/files/private/{path}": path_with("path", "private"),
+        "/{name}": path_with("name", "page"),
+        "/{any}/{thing}": {"post": {"operationId": "other"}},
+    }
+    service = Service()
+    offered = ["user", "posts", "file", "page"]
+    registry = service.registry(document(paths), only=offered)
+    with nullcontext() if is_sent else pytest.raises(ToolError, match="another operation, which"):
+        await registry.call(tool, arguments)
+    assert len(service.requests) == is_sent
+
+
 async def test_whatever_an_argument_says_it_stays_in_its_place() -> None:
     service = Service()
     registry = service.registry()

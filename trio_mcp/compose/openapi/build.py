@@ -15,6 +15,7 @@ import httpx2
 from attrs import define, evolve, field
 
 from trio_mcp.compose.openapi.document import Document, bundled, members, read_document
+from trio_mcp.compose.openapi.leftout import LeftOut
 from trio_mcp.compose.openapi.names import folded
 from trio_mcp.compose.openapi.operations import (
     LONGEST_NAME,
@@ -177,10 +178,18 @@ def openapi(
         Pages(limit=pages) if isinstance(pages, int) else pages,
         read_file,
     )
-    operations = _chosen(read, only, leave_out, max_operations)
+    operations, others = _chosen(read, only, leave_out, max_operations)
     known, sent = auth if caller is None else caller, headers or {}
     builder = _Builder(
-        read, service, base_url, variables or {}, known, sent, output_schemas, max_description
+        read,
+        service,
+        base_url,
+        variables or {},
+        known,
+        sent,
+        output_schemas,
+        max_description,
+        LeftOut(others),
     )
     middleware = [] if caller is None else [caller]
     registry = builder.registry(name, timeout, middleware, dereference_schemas)
@@ -196,15 +205,15 @@ def openapi(
 
 def _chosen(
     document: Document, only: Rule | None, leave_out: Rule | None, limit: int
-) -> list[Operation]:
+) -> tuple[list[Operation], list[Operation]]:
+    """Return the operations to offer, and those that are left out."""
     operations = list(operations_of(document))
     wanted = chosen(operations, only, "only")
     unwanted = chosen(operations, leave_out, "leave_out") or frozenset()
-    found = [
-        operation
-        for operation in operations
-        if (wanted is None or operation in wanted) and operation not in unwanted
-    ]
+    found, others = list[Operation](), list[Operation]()
+    for operation in operations:
+        is_offered = (wanted is None or operation in wanted) and operation not in unwanted
+        (found if is_offered else others).append(operation)
     if not found:
         raise SchemaError("the document has no operations, or none that are wanted")
     if len(found) > limit:
@@ -212,7 +221,7 @@ def _chosen(
             f"the document has {len(found):,} operations, more than max_operations={limit}: choose "
             "some with only=, such as only='tag:…', or raise max_operations"
         )
-    return found
+    return found, others
 
 
 @define(eq=False, repr=False, slots=False)
@@ -225,6 +234,7 @@ class _Builder:
     _headers: Mapping[str, str] = field(repr=False)
     _output_schemas: bool
     _longest_text: int
+    _left_out: LeftOut
 
     def __attrs_post_init__(self) -> None:
         document, base, longest = self._document, self._base_url, self._longest_text // 2
@@ -300,7 +310,7 @@ class _Builder:
         types, node = self._answered(operation)
         accept = ", ".join([*types[:_MOST_TYPES], "*/*;q=0.1"])
         base, shown = self._base(operation), self._security.of(operation)
-        plan = Plan(operation, arguments, base, shown, accept)
+        plan = Plan(operation, arguments, base, shown, accept, self._left_out.reachable(operation))
         if self._returned is None or node is None:
             return plan, None
         made = self._returned.make(self._document.resolve(node))

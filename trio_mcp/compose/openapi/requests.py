@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 import httpx2
 from attrs import frozen
 
+from trio_mcp.compose.openapi.leftout import Reachable
 from trio_mcp.compose.openapi.names import folded
 from trio_mcp.compose.openapi.operations import (
     AS_JSON,
@@ -161,6 +162,7 @@ class Plan:
     base_url: str
     shown: Shown
     accept: str
+    reachable: Reachable
     check: Validator | None = None
     """Says what is wrong with the JSON of an answer, if that is to be checked."""
 
@@ -198,8 +200,9 @@ def _built(
     path, _, own = plan.operation.path.partition("#")[0].partition("?")
     try:
         query = "&".join(part for part in (own, _query(plan, client, sent, after)) if part)
-        rest = path_of(path, in_path) + (f"?{query}" if query else "")
-        url = _checked_url(plan.base_url, rest)
+        filled = path_of(path, in_path)
+        plan.reachable.check(filled)
+        url = _checked_url(plan.base_url, filled + (f"?{query}" if query else ""))
         headers = httpx2.Headers(_headers(plan, client, sent))
         headers.update({**content.pop("headers", {}), **plan.shown.headers})
         request = client.build_request(plan.operation.method, url, headers=headers, **content)
