@@ -11,6 +11,7 @@ from contextvars import ContextVar
 
 import httpx2
 import pytest
+import trio
 import uvicorn
 from hypercorn.asyncio import serve as hypercorn
 from hypercorn.config import Config
@@ -255,6 +256,40 @@ async def test_what_middleware_puts_into_context_variables_reaches_each_handler(
             async with connect(f"{url}/mcp", era=era, http=http) as client:
                 for tool in client.tools:
                     assert (await client.call_tool(tool)).text == user
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_nothing_of_a_request_is_left_in_what_serves_the_next_one() -> None:
+    registry = trio_mcp.Registry("one after the other")
+    events = []
+
+    @registry.tool
+    async def swap(user: str) -> str:
+        before = USER.get()
+        USER.set(user)
+        await trio.lowlevel.checkpoint()
+        return before
+
+    @registry.tool
+    async def wait() -> None:
+        events.append("began")
+        try:
+            await trio.sleep_forever()
+        finally:
+            events.append("ended")
+
+    async with (
+        under_uvicorn(http_app(registry)) as url,
+        connect(f"{url}/mcp", revision="2026-07-28") as client,
+    ):
+        for user in ("ada", "grace"):
+            assert (await client.call_tool("swap", {"user": user})).text == "nobody"
+            events.clear()
+            waiting = asyncio.ensure_future(client.call_tool("wait"))
+            await until(lambda: events == ["began"])
+            waiting.cancel()  # and so the client closes the response
+            await until(lambda: events == ["began", "ended"])
 
 
 @pytest.mark.requirement("L1")

@@ -16,7 +16,7 @@ from attrs import evolve, fields, frozen
 
 from trio_mcp.aio.calls import Call
 from trio_mcp.aio.crossing import Crossing, current_crossing
-from trio_mcp.aio.inloop import LoopCall, LoopEnded, call_asyncio
+from trio_mcp.aio.inloop import LoopCall, LoopEnded
 from trio_mcp.aio.wrappers import wrapper_of
 from trio_mcp.registry import Context
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
@@ -145,7 +145,7 @@ async def _called(
         except SystemExit as error:
             return outcome.Error(error)
 
-    return (await call_asyncio(run, contained, name=function.__qualname__)).unwrap()
+    return (await LoopCall(run, contained, function.__qualname__).wait()).unwrap()
 
 
 def _with_contexts(

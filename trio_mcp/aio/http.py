@@ -1,6 +1,6 @@
 """A registry as an ASGI app for servers that run on asyncio, such as uvicorn.
 
-The app itself runs in the Trio run beside the event loop, a task for each request. A request that
+The app itself runs in the Trio run beside the event loop, each request in a task. A request that
 is complete, and is answered by one body, crosses once in each direction. Parts of a body, or of a
 stream, cross one by one, and each is waited for, so that a slow client slows down the handler.
 """
@@ -22,6 +22,7 @@ from trio_mcp.aio.crossing import asgi_scope, current_crossing, resolve
 from trio_mcp.aio.inloop import call_asyncio
 from trio_mcp.aio.portal import Portal
 from trio_mcp.aio.run import TrioRun
+from trio_mcp.aio.tasks import WorkTasks
 from trio_mcp.aio.wrappers import same_arguments
 from trio_mcp.loggers import logger_of
 from trio_mcp.transports.http.app import HttpApp as TrioHttpApp
@@ -33,12 +34,36 @@ from trio_mcp.wire.limits import Limits
 logger = logger_of("trio_mcp.http")
 
 _QUICK: Final = 0.05
-"""Seconds after which a request is watched for a client that leaves. Most are over by then."""
+"""Seconds between two looks at the requests that run. Most are over before the first one."""
 
 _LAST_WORDS: Final = 1.0
 """Seconds for the end of a response whose request the server cancels."""
 
-Running = Portal[Any, None]
+
+class Running(Portal[Any, None]):
+    """An app while it is open in an event loop, and what its requests there have in common."""
+
+    def __init__(self, app: TrioHttpApp) -> None:
+        super().__init__(partial(app.serving, _let_go), lambda nothing: None)
+        self.tasks: Final = WorkTasks(self.start_soon)
+        self._requests: set[_Exchange] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begun(self, request: _Exchange) -> None:
+        """Have a look at a request now and then, until it has `ended`, with one timer for all."""
+        self._requests.add(request)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_QUICK, self._look)
+
+    def ended(self, request: _Exchange) -> None:
+        self._requests.discard(request)
+
+    def _look(self) -> None:
+        self._timer = None
+        for request in self._requests:
+            request.look()
+        if self._requests:
+            self._timer = asyncio.get_running_loop().call_later(_QUICK, self._look)
 
 
 class HttpApp:
@@ -74,7 +99,7 @@ class HttpApp:
     async def open(self) -> Running:
         """Start to run, and chain the signals that stop it in time."""
         await self._check_free()
-        portal: Running = Portal(partial(self._app.serving, _let_go), lambda nothing: None)
+        portal = Running(self._app)
         self._starting = portal
         self._chain_signals()
         try:
@@ -249,29 +274,31 @@ class _Exchange:
         """What is to be sent, and can wait for the next message."""
         self._has_begun = self._is_stream = self._is_complete = False
         self._failure: Exception | None = None
-        self._cancelling = trio.CancelScope()
+        self._context = copy_context()
+        self._context.run(asgi_scope.set, self._scope)
+        self._cancelling: trio.CancelScope | None = None
+        """What it runs in, on Trio's side."""
+        self._is_cancelled = False
+        self._was_seen = False
         self._watcher: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle
 
     # -- asyncio's side -------------------------------------------------------------------
 
     async def serve(self) -> None:
         """Answer the request. If the client leaves, or this is cancelled, so is the request."""
         self._first.append(await self._next())
-        self._timer = self._loop.call_later(_QUICK, self._watch)
-        context = copy_context()
-        context.run(asgi_scope.set, self._scope)
-        self._run.post(partial(context.run, self._start))
+        self._portal.begun(self)
+        self._run.post(self._start)
         try:
             await self._answered
         except asyncio.CancelledError:
             self._answered = self._loop.create_future()  # the other one was cancelled with it
             self._end = partial(resolve, self._answered)
-            self._run.post(self._cancelling.cancel)
+            self._run.post(self._cancel)
             await self._cut_short()
             raise
         finally:
-            self._timer.cancel()
+            self._portal.ended(self)
             if self._watcher is not None:
                 self._watcher.cancel()
         if self._is_complete:
@@ -284,16 +311,16 @@ class _Exchange:
         self._is_read = not message.get("more_body")
         return message
 
-    def _watch(self) -> None:
-        if self._is_read:
+    def look(self) -> None:
+        """Watch for a client that leaves, when the request was looked at before."""
+        if self._was_seen and self._is_read and self._watcher is None:
             self._watcher = self._loop.create_task(self._cancel_at_disconnect())
-        else:
-            self._timer = self._loop.call_later(_QUICK, self._watch)
+        self._was_seen = True
 
     async def _cancel_at_disconnect(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self._run.post(self._cancelling.cancel)
+        self._run.post(self._cancel)
 
     async def _send_all(self, messages: list[Message]) -> None:
         for message in messages:
@@ -312,17 +339,25 @@ class _Exchange:
     # -- Trio's side ----------------------------------------------------------------------
 
     def _start(self) -> None:
-        if not self._portal.start_soon(self._work):
+        if not self._portal.tasks.start_soon(self._context, self._work):
             self._failure = RuntimeError("the app is not running any more")
             self._run.tell(self._end)
 
-    async def _work(self) -> None:
+    def _cancel(self) -> None:
+        self._is_cancelled = True
+        if self._cancelling is not None:
+            self._cancelling.cancel()
+
+    async def _work(self, scope: trio.CancelScope) -> None:
+        self._cancelling = scope
+        if self._is_cancelled:
+            scope.cancel()
         try:
-            with self._cancelling:
-                await self._app(self._scope, self._receive_here, self._send_here)
+            await self._app(self._scope, self._receive_here, self._send_here)
         except Exception as error:
             self._failure = error
         finally:
+            self._cancelling = None  # which may be for another request next
             if not self._is_complete:
                 self._run.tell(self._end)
 
