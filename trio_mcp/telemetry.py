@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from time import perf_counter, time_ns
-from types import TracebackType
 from typing import Any, Final, Literal
 
 from trio_mcp.loggers import logger_of
@@ -97,7 +96,7 @@ def current_trace() -> dict[str, str]:
     if is_configured():
         from opentelemetry import propagate
 
-        with _harmless:
+        with _harmless():
             propagate.inject(found)
     return found
 
@@ -227,7 +226,7 @@ class Telemetry:
                 outcome.note(error)
                 raise
             finally:
-                with _harmless:
+                with _harmless():
                     _finish(span, outcome)
                     seconds = perf_counter() - began
                     self._requests.record(seconds, _measured({**attributes, **outcome.attributes}))
@@ -240,7 +239,7 @@ class Telemetry:
         from opentelemetry import context, trace
 
         span = token = None
-        with _harmless:
+        with _harmless():
             parent, links = self._parent(carrier_of(carrier))
             started = time_ns() - int(ago * 1e9)
             span = self._tracer.start_span(
@@ -250,7 +249,7 @@ class Telemetry:
         try:
             yield span or trace.INVALID_SPAN
         finally:
-            with _harmless:
+            with _harmless():
                 if token is not None:
                     context.detach(token)
                 if span is not None:
@@ -281,7 +280,7 @@ class Telemetry:
     ) -> None:
         """Measure a session that has ended, perhaps with an error."""
         kind = {} if error is None else {"error.type": type(error).__qualname__}
-        with _harmless:
+        with _harmless():
             self._sessions.record(seconds, _measured({**attributes, **kind}))
 
 
@@ -297,22 +296,10 @@ def _finish(span: Any, outcome: Outcome) -> None:
         span.set_status(Status(StatusCode.ERROR))
 
 
-class _Harmless(AbstractContextManager[None, bool]):
-    """Logs what an exporter, or whatever else the application has set, raises in the block."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
-        if not isinstance(error, Exception):
-            return False
+@contextmanager
+def _harmless() -> Iterator[None]:
+    """Log what an exporter, or whatever else the application has set, raises in the block."""
+    try:
+        yield
+    except Exception as error:
         logger.warning("OpenTelemetry failed: %s", type(error).__name__, exc_info=error)
-        return True
-
-
-_harmless: Final = _Harmless()
