@@ -85,7 +85,6 @@ def consent_page(
     provider: str,
     scopes: Iterable[str],
     login: str,
-    action: str,
     headers: Iterable[Header],
 ) -> WebResponse:
     """Return the page that asks a person whether a client may act for them.
@@ -97,7 +96,6 @@ def consent_page(
         provider: What the provider is called, where the person will log in.
         scopes: What the client asks for.
         login: The sealed login, for the form.
-        action: The path to which the form is sent.
         headers: Further headers of the response.
     """
     name = client.name or "A client without a name"
@@ -115,7 +113,7 @@ def consent_page(
         f"<b>{escape(name)}</b> can use <b>{escape(server)}</b> in your name.</p>"
         f"<dl>{listed}</dl>"
         f'<p class="warning">{escape(_warning(client, redirect))}</p>'
-        f'<form method="post" action="{escape(action)}">'
+        '<form method="post" action="/consent">'
         f'<input type="hidden" name="ticket" value="{escape(login)}">'
         '<button type="submit" class="main" name="answer" value="allow">Allow</button>'
         '<button type="submit" name="answer" value="deny">Cancel</button></form>'

@@ -279,7 +279,6 @@ class ProxyServer:
             provider=self._how.provider.title,
             scopes=login.scopes,
             login=self._asked.seal(asdict(login)),
-            action="/consent",
             headers=[cookie],
         )
 

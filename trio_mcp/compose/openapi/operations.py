@@ -310,7 +310,9 @@ class _Collector:
         if parameter.get("deprecated") is True:
             self._properties[argument] = {**self._properties[argument], "deprecated": True}
 
-    def _add(self, name: str, node: Json, *, required: bool, text: Any = None, seed: str) -> str:
+    def _add(
+        self, name: str, node: Json, *, required: bool, text: Any = None, seed: str = BODY
+    ) -> str:
         """Add an argument, and return what it is called."""
         argument = plain_name(name, _LONGEST_ARGUMENT) or seed
         argument = free_name(argument, self._properties, f"{seed} {name}", _LONGEST_ARGUMENT)
@@ -350,13 +352,13 @@ class _Collector:
             files = frozenset({""})
             argument = self._add_file(BODY, {}, required=required, text=text)
         elif flat is None:
-            argument = self._add(BODY, node, required=required, text=text, seed=BODY)
+            argument = self._add(BODY, node, required=required, text=text)
         else:
             wanted = schema.get("required")
             wanted = wanted[:MOST] if isinstance(wanted, list) else []
             for name, each in flat.items():
                 add = self._add_file if name in files else self._add
-                fields[add(name, each, required=name in wanted, seed=BODY)] = name
+                fields[add(name, each, required=name in wanted)] = name
         for name, _ in members(schema.get("properties")):
             names.add(name, owner=name)
         return Body(media_type, argument, fields, required, files, encoding, names)
@@ -392,16 +394,14 @@ class _Collector:
         is_text = schema.get("type") == "string" and schema.get("format") == "binary"
         return is_text or (not schema and node is not True and said is None)
 
-    def _add_file(
-        self, name: str, node: Json, *, required: bool, text: Any = None, seed: str = BODY
-    ) -> str:
+    def _add_file(self, name: str, node: Json, *, required: bool, text: Any = None) -> str:
         schema = self._document.resolve(node)
         said = self._schemas.described(text or schema.get("description"))
         words = "A file: its bytes in base64, or a data: URI."
         file: Schema = {"type": "string", "description": f"{said} {words}".strip()}
         if schema.get("type") == "array":
             file = {"type": "array", "items": {"type": "string"}, "description": words}
-        argument = self._add(name, True, required=required, seed=seed)
+        argument = self._add(name, True, required=required)
         self._properties[argument] = file
         return argument
 
