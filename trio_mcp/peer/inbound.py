@@ -193,9 +193,11 @@ class InboundRequest:
         self.channel = channel
         self.batch = batch
         self.size = size
-        # These are read several times, and would be found in the class at four times the cost.
-        self.waiting_in = self.cause = None
-        self.lent = self.answered = self.left_open = False
+        # All that is set later, too: the first instance decides which attributes Python keeps
+        # without a dictionary for each instance. And the class is a slow place to find them.
+        self.waiting_in = self.cause = self.scope = self.on_change = self.reply = None
+        self.has_slots = self.lent = self.answered = self.left_open = False
+        self.started, self.due = 0.0, inf
 
     def move_deadline(self, deadline: float) -> None:
         """Give the work more time, or less."""

@@ -39,7 +39,6 @@ class HandlerCall(InboundRequest):
 
     label: str = ""  # in place of the property
     timeout: float = 0.0
-    outcome = "cancelled"
     _lending: Lending | None = None
     sent: Any = None
 
@@ -54,6 +53,7 @@ class HandlerCall(InboundRequest):
         timeout = entry.timeout
         self.timeout = context.server.usual_timeout if timeout is None else timeout
         self.revision: Revision = context.caller.revision
+        self.outcome = "cancelled"
         self.conversation: Any = None  # a `RequestConversation`, once it has begun
 
     def run(self, scope: Scope) -> Awaitable[Answer | None]:
