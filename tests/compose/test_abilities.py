@@ -186,6 +186,23 @@ async def test_callers_with_the_same_abilities_share_what_is_listed_for_them(
 
 @all_eras
 @both_eras
+async def test_tools_may_be_found_and_called_before_anything_is_listed(up: Era, down: Era) -> None:
+    call = {"name": "think", "arguments": {}}
+    for first, arguments, said in (
+        ("search_tools", {"query": "model"}, "Have a model think"),
+        ("call_tool", call, "thought"),
+    ):
+        async with in_front(up, "in memory") as front:
+            for handlers, there in ((SAMPLES, True), (PLAIN, False)):
+                async with connect(
+                    searchable(front), era=down, handlers=handlers, list_tools=False
+                ) as client:
+                    result = await client.call_tool(first, arguments)
+                    assert (said in (result.text or result.error or "")) is there
+
+
+@all_eras
+@both_eras
 async def test_tools_are_found_by_those_who_are_shown_them(up: Era, down: Era) -> None:
     async with in_front(up, "in memory") as front:
         registry = searchable(front)

@@ -146,7 +146,7 @@ def call_tool(context: RequestContext, *, waits: bool = True) -> dict[str, Json]
         _require(context, "tools")
         raise unknown_tool(name, names_seen(context, catalogue.tools))
     if tool.delegate is not None:
-        return _delegated(context, tool)
+        return _delegated(context, tool, waits)
     return _bound(context, tool)
 
 
@@ -160,7 +160,9 @@ def _bound(context: RequestContext, entry: Tool | Prompt) -> dict[str, Json] | H
         return _refused(context, entry, error)
 
 
-def _delegated(context: RequestContext, tool: Tool) -> dict[str, Json] | HandlerCall:
+def _delegated(
+    context: RequestContext, tool: Tool, waits: bool
+) -> dict[str, Json] | InboundRequest:
     """Make the call of what a tool is to call."""
     from trio_mcp.registry.delegation import target_of
 
@@ -172,6 +174,8 @@ def _delegated(context: RequestContext, tool: Tool) -> dict[str, Json] | Handler
         entry, keywords = target.ready(tool)
         return HandlerCall(context, entry, keywords)
     except ArgumentError as error:
+        if waits and (waiting := _waiting(context, partial(call_tool, waits=False))):
+            return waiting
         return _refused(context, tool, error, named)
 
 

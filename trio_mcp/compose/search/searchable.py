@@ -261,6 +261,7 @@ class _Search:
         query: str = call.arguments["query"]
         limit = call.arguments.get("limit", self.results)
         exchange, found = call.exchange, list[Target]()
+        await self.reach.catalogue.ready_for(call.make_context())
         ranked = await self.finder.find(query, exchange.threads)
         origin, view = exchange.entry.origin, exchange.view()
         inner = _within(view, self.reach.provider)
