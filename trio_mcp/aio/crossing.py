@@ -50,6 +50,41 @@ class Mailbox:
             return None
 
 
+class LoopWaker(trio.abc.Instrument):
+    """Wakes an event loop: from within a Trio run, once before the run waits.
+
+    Each wake-up hands the interpreter over to the loop's thread, so what tasks have to tell it
+    goes there together.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._is_within = False
+        self._empty: Message | None = None
+
+    def wake(self, empty: Message) -> None:
+        if self._is_within:
+            self._empty = empty
+        else:
+            self._loop.call_soon_threadsafe(empty)
+
+    def begin(self) -> None:
+        """Wait with each wake-up for the run that this is called in, until `end`."""
+        self._is_within = True
+        trio.lowlevel.add_instrument(self)
+
+    def before_io_wait(self, timeout: float) -> None:
+        empty, self._empty = self._empty, None
+        if empty is not None:
+            with suppress(RuntimeError):  # the loop may have ended
+                self._loop.call_soon_threadsafe(empty)
+
+    def end(self) -> None:
+        """Wait no more: the run has ended."""
+        self._is_within = False
+        self.before_io_wait(0)
+
+
 class Crossing:
     """Both directions between a Trio run and an event loop."""
 
@@ -59,7 +94,8 @@ class Crossing:
         """Whether this process is a fork of the one that has the threads."""
         self._token: trio.lowlevel.TrioToken | None = None
         self._to_trio = Mailbox(self._wake_trio)
-        self._to_loop = Mailbox(loop.call_soon_threadsafe)
+        self.waker: Final = LoopWaker(loop)
+        self._to_loop = Mailbox(self.waker.wake)
         self.is_over = False
         """Whether one of the threads has ended."""
         self.is_orphan = False

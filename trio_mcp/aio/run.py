@@ -133,6 +133,7 @@ class TrioRun(Crossing):
             trio.run(self._main)
         except BaseException:
             logger.critical("The Trio run beside asyncio has crashed", exc_info=True)
+        self.waker.end()
         _living.discard(self)
         if self.is_orphan:
             _runs.pop(self._loop, None)
@@ -142,6 +143,7 @@ class TrioRun(Crossing):
 
     async def _main(self) -> None:
         current_crossing.set(self)
+        self.waker.begin()
         async with background_task(self._lose_patience), trio.open_nursery() as self.nursery:
             self._token = trio.lowlevel.current_trio_token()
             self._to_trio.empty()  # posted before there was a token to wake it with
