@@ -20,7 +20,8 @@ def optional() -> Any:
 
 def unwritten(default: Any = NOTHING, *, factory: Any = None) -> Any:
     """Declare a field that is left out while it has its default; `null` is not taken for that."""
-    return field(default=default, factory=factory, metadata={"unwritten": True})
+    unwritten = factory() if factory else default
+    return field(default=default, factory=factory, metadata={"unwritten": unwritten})
 
 
 def meta_field(since_revision: str = "2025-06-18") -> Any:

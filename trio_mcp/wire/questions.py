@@ -1,6 +1,6 @@
 """Payloads of what a server asks of its client: roots, sampling, and what users are asked."""
 
-from typing import Final, Literal
+from typing import Literal
 
 from attrs import field, frozen
 
@@ -58,16 +58,6 @@ class ToolResultContent:
 
 SamplingBlock = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
 
-SAMPLING_BLOCKS: Final[dict[str, type]] = {
-    "text": TextContent,
-    "image": ImageContent,
-    "audio": AudioContent,
-    "tool_use": ToolUseContent,
-    "tool_result": ToolResultContent,
-}
-_BLOCKS: Final = {"blocks": SAMPLING_BLOCKS}
-"""Marks a field that holds one such block, or a list of them."""
-
 
 @public
 @frozen
@@ -80,7 +70,7 @@ class SamplingMessage:
     """
 
     role: Role
-    content: SamplingBlock | list[SamplingBlock] = field(converter=as_block, metadata=_BLOCKS)
+    content: SamplingBlock | list[SamplingBlock] = field(converter=as_block)
     meta: dict[str, Json] | None = meta_field(_2025_11)
 
 
@@ -109,7 +99,7 @@ class CreateMessageResult:
     """A model's answer (`sampling/createMessage`)."""
 
     role: Role
-    content: SamplingBlock | list[SamplingBlock] = field(metadata=_BLOCKS)
+    content: SamplingBlock | list[SamplingBlock]
     model: str
     stop_reason: str | None = optional()
     meta: dict[str, Json] | None = meta_field(FIRST)
