@@ -54,6 +54,31 @@ async def remote(**options: Any) -> AsyncIterator[tuple[Registry, Upstream]]:
 
 
 @both_eras
+async def test_a_question_is_answered_though_another_call_ends_meanwhile(
+    down: Era, autojump_clock: object
+) -> None:
+    """The server does not say which of its caller's calls a question is for."""
+    asked: list[str] = []
+
+    async def quick() -> str:
+        await trio.sleep(0.2)
+        return "quick"
+
+    part = remote_to(named("asks", ask, quick), era="legacy")
+    registry = Registry("front")
+    registry.mount(part)
+    async with part.running(), caller(registry, "Ann", down) as client:
+
+        async def call() -> None:
+            asked.append((await client.call_tool("ask")).text)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call)
+            nursery.start_soon(client.call_tool, "quick")
+    assert asked == ["Ann"]
+
+
+@both_eras
 async def test_each_caller_is_asked_its_own_questions(down: Era, autojump_clock: object) -> None:
     answers: dict[str, str] = {}
 

@@ -131,13 +131,19 @@ class OpenCalls:
         Raises:
             McpError: It is not clear to whom, or the caller cannot or does not want to answer.
         """
-        call = self._only_caller()
-        if call is None:
-            why = "It is not clear whom this question is for: no call of one caller alone is open"
-            raise McpError(INVALID_REQUEST, why)
-        self._note_elicitation(params, call.relay)
-        answer: Any = await call.ask(method, params)
-        return answer if isinstance(answer, dict) else {}
+        while True:
+            call = self._only_caller()
+            if call is None:
+                why = "It is not clear whom this question is for: no call of one caller is open"
+                raise McpError(INVALID_REQUEST, why)
+            self._note_elicitation(params, call.relay)
+            try:
+                answer: Any = await call.ask(method, params)
+                return answer if isinstance(answer, dict) else {}
+            except McpError:
+                if call in self.calls:
+                    raise
+                # It has ended, so the question was another's: which one's, the server did not say.
 
     def note_error(self, error: McpError, relay: Relay) -> None:
         """Take note of what a caller is asked to do at pages, if an error asks for that."""
