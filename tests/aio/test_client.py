@@ -184,11 +184,17 @@ async def test_calls_beyond_what_there_is_room_for_wait_for_it():
     async def length(text: str) -> int:
         return len(text)
 
+    @registry.tool
+    async def echo(text: str) -> str:
+        return text
+
     limits = trio_mcp.Limits(max_outgoing_bytes=5000)
     async with connect(registry, limits=limits) as client:
         assert (await client.call_tool("length", {"text": "x"})).text == "1"
         calls = [client.call_tool("length", {"text": "x" * 4000}) for _ in range(20)]
         assert [result.text for result in await asyncio.gather(*calls)] == ["4000"] * 20
+        calls = [client.call_tool("echo", {"text": "x" * 4000}) for _ in range(20)]  # both are full
+        assert [result.text for result in await asyncio.gather(*calls)] == ["x" * 4000] * 20
 
 
 @pytest.mark.requirement("L1")

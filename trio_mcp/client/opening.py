@@ -293,7 +293,12 @@ def _connection(lines: LineTransport, options: ConnectOptions) -> Connection:
     """Make the connection to a server, and give its callbacks to the inbound handler."""
     inbound = options.inbound
     connection = Connection(
-        lines, inbound, options.limits, other_side="Server", on_line=inbound.lines.take
+        lines,
+        inbound,
+        options.limits,
+        other_side="Server",
+        on_line=inbound.lines.take,
+        reads_on=True,
     )
     inbound.answered = connection.requests.respond
     inbound.paused = connection.requests.paused

@@ -7,6 +7,10 @@ Memory channels join the three, and they are bounded: who cannot put anything in
 dispatcher goes on while all slots for calls are taken, because a cancellation may come next; it
 pauses only when too much waits to be run or to be written.
 
+Who asks reads on while its output is full (`reads_on`). Otherwise both sides could wait for ever,
+each for the other one to read: one with requests, one with responses. A response asks for nothing
+more.
+
 The connection ends when the input ends, when the output breaks, or when `stop` is called. Then
 calls get some grace, are cancelled and answered, and what is answered is written for a bounded
 time. Nothing outlives `run`.
@@ -52,6 +56,8 @@ OUTPUT_CLOSED: Final = "output closed"
 STOPPED: Final = "stopped"
 
 _RESPONSES_AT_ONCE: Final = 32
+_REPLY_BYTES: Final = 1024
+"""What a reply counts for besides its bytes, while it waits to be written."""
 _STANDSTILL: Final = 0.5
 """Seconds without progress after which the end of the input counts, whatever is pending."""
 
@@ -70,6 +76,8 @@ class Connection(ReplyChannel):
         has_hung_up: Tells whether the input has ended, even if something is left in it.
         is_read_no_more: Tells whether the output is closed at its other end.
         is_held: Whether to dispatch nothing before `begin` is called.
+        reads_on: Whether it reads on while the other side reads nothing, as who asks has to. What
+            it answers at once meanwhile is bounded, too.
         send_nowait: The transport's way to send without waiting, if it has one.
     """
 
@@ -89,6 +97,7 @@ class Connection(ReplyChannel):
         has_hung_up: Callable[[], bool] | None = None,
         is_read_no_more: Callable[[], bool] | None = None,
         is_held: bool = False,
+        reads_on: bool = False,
         send_nowait: SendNowait | None = None,
     ) -> None:
         self.id = secrets.token_hex(8)
@@ -102,6 +111,8 @@ class Connection(ReplyChannel):
         self._changed = trio.lowlevel.ParkingLot()  # less waits, or nothing is open
         self._runner = Runner(limits.cancel_timeout)
         self._lines = OutgoingLines(limits.max_outgoing_bytes, send_nowait)
+        self._replied = 0  # bytes of what was replied at once since there was room
+        self._max_replied = limits.max_outgoing_bytes if reads_on else 0
         # Rendezvous: what comes in is bounded by the chunk that is dispatched and the next one.
         self._put_frames, self._frames = trio.open_memory_channel[list[Frame]](0)
         self._reading = trio.CancelScope()
@@ -236,7 +247,8 @@ class Connection(ReplyChannel):
                         is_call = await self._take_long(frame)
                     if not is_call:
                         others += 1
-                    if lines.full or inbound.waiting_bytes > limit:
+                    is_jammed = lines.full and self._replied >= self._max_replied
+                    if is_jammed or inbound.waiting_bytes > limit:
                         await self._pause_for(self._relief)
                     if others == _RESPONSES_AT_ONCE:
                         # What those send next is on its way before the rest is seen to. Otherwise
@@ -289,7 +301,9 @@ class Connection(ReplyChannel):
 
     async def _relief(self) -> None:
         """Wait until less is pending."""
-        await self._lines.wait_for_room()
+        if self._replied >= self._max_replied:
+            await self._lines.wait_for_room()
+            self._replied = 0
         while self._inbound.waiting_bytes > self._limits.max_waiting_bytes:
             await self._changed.park()
 
@@ -309,7 +323,7 @@ class Connection(ReplyChannel):
             if isinstance(admitted, InboundRequest):
                 self._start(admitted)
                 return admitted.waiting_in is None
-            self._lines.put_nowait(reply_line(message.id, admitted))
+            self._reply(message.id, admitted)
         elif isinstance(message, Response):
             message.size = len(line)
             self.requests.respond(message)
@@ -332,7 +346,15 @@ class Connection(ReplyChannel):
         for request in opened:
             self._start(request)
         if reply is not None:
-            self._lines.put_nowait(reply_line(id_of_message(message), reply))
+            self._reply(id_of_message(message), reply)
+
+    def _reply(self, id: Id, reply: Reply) -> None:
+        """Reply at once, whether there is room or not."""
+        line = reply_line(id, reply)
+        if not self._lines.full:
+            self._replied = 0
+        self._replied += len(line) + _REPLY_BYTES
+        self._lines.put_nowait(line)
 
     def _start(self, request: InboundRequest) -> None:
         if request.has_slots or request.long_lived:

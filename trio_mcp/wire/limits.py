@@ -64,7 +64,7 @@ class Limits:
     """
 
     max_outgoing_bytes: int = field(default=4 * 1024 * 1024, validator=COUNT)
-    """Bytes that wait to be written before writers have to wait."""
+    """Bytes that wait to be written before writers have to wait. A server reads no more then."""
 
     max_worker_threads: int = field(default=40, validator=COUNT)
     """Worker threads that run plain `def` tools at the same time, for one `serve…` call."""
