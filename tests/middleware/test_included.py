@@ -586,8 +586,22 @@ async def test_what_is_an_answer_already_stays_one(error: Exception) -> None:
         assert error_of(await client.call("fail"))[0] in (-32000, -32002)
 
 
-async def test_a_question_is_asked_though_all_exceptions_are_shown() -> None:
-    registry = Registry("test", middleware=[ShowErrors(Exception)])
+async def test_an_error_of_the_protocol_is_read_by_a_model_if_that_is_named() -> None:
+    async def fail() -> str:
+        raise McpError(-32000, "no such page")
+
+    registry = Registry("test", middleware=[ShowErrors(McpError)])
+    registry.add_prompt(fail)
+    assert await raising(registry, fail) == "no such page"
+    async with connect(registry) as client:
+        with pytest.raises(McpError) as told:
+            await client.get_prompt("fail")
+    assert told.value.code == -32000
+
+
+@pytest.mark.parametrize("kind", [Exception, McpError])
+async def test_a_question_is_asked_though_all_exceptions_are_shown(kind: type[Exception]) -> None:
+    registry = Registry("test", middleware=[ShowErrors(kind)])
 
     @registry.tool
     async def ask(context: Context) -> str:

@@ -8,7 +8,7 @@ from trio_mcp.layers.answering import TOLD, leaves_of
 from trio_mcp.loggers import logger_of
 from trio_mcp.public import public_in
 from trio_mcp.registry.middleware import Around, CallNext, McpCall
-from trio_mcp.wire.errors import ToolError
+from trio_mcp.wire.errors import McpError, ToolError
 
 logger = logger_of("trio_mcp.errors")
 
@@ -20,6 +20,9 @@ class ShowErrors:
     It makes a `ToolError` of them, wherever they were raised: in your function, in what it calls,
     or in a dependency. The log has their tracebacks at debug level. Name the classes whose texts
     your functions write: others may hold what callers must not see.
+
+    If you name `McpError`, a tool that raises one answers with its message, which a model reads,
+    and not with an error of the protocol. `Exception` does not stand for it.
 
     Args:
         *kinds: Classes of exceptions, subclasses included.
@@ -40,6 +43,7 @@ class ShowErrors:
         if not kinds:
             raise TypeError("ShowErrors needs the classes of exceptions to show")
         self._kinds = kinds
+        self._protocol_errors = tuple(kind for kind in kinds if issubclass(kind, McpError))
 
     def __repr__(self) -> str:
         return f"ShowErrors({', '.join(kind.__name__ for kind in self._kinds)})"
@@ -54,11 +58,17 @@ class ShowErrors:
             return await call_next(call)
         except Exception as error:
             leaves = leaves_of(error)
-            if any(isinstance(x, TOLD) or not isinstance(x, self._kinds) for x in leaves):
+            if not all(self._shows(leaf, call) for leaf in leaves):
                 raise
             logger.debug("%s %s: its caller reads why", call.kind, call.name, exc_info=error)
             raise ToolError("\n".join(map(_text_of, leaves))) from error
 
+    def _shows(self, error: BaseException, call: McpCall) -> bool:
+        if isinstance(error, TOLD):
+            return call.kind == "tool" and isinstance(error, self._protocol_errors)
+        return isinstance(error, self._kinds)
+
 
 def _text_of(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    said = error.message if isinstance(error, McpError) else str(error)
+    return said or type(error).__name__

@@ -300,6 +300,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "auth": _AUTH,
         "token_verifier": "HttpPolicy(verify=…)",
         "auth_server_provider": _AUTH,
+        "tool_serializer": "CallToolResult([TextContent(…)], structured_content=…)",
         "mask_error_details": "middleware=[ShowErrors(…)], which says what is not masked",
         "strict_input_validation": "Registry(lenient_arguments=False)",
         "log_level": "logging.basicConfig(level=…)",
@@ -360,6 +361,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "task": "task=True, with the extension Tasks",
         "output_schema": "output_schema=",
         "structured_output": "the function's return annotation",
+        "serializer": "CallToolResult([TextContent(…)], structured_content=…)",
         "auth": 'scopes=["…"]',
         "run_in_thread": "nothing: plain functions run in threads",
         "app": "extensions={UI: App(…)}",
@@ -381,7 +383,9 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "Progress": _PROGRESS,
     },
     "implicit": {"None": "annotate it so: … | None"},
-    "raised": {"McpError": "ToolError, for a model: it sees no JSON-RPC error"}
+    "raised": {
+        "McpError": "ToolError, or middleware=[ShowErrors(McpError)]; a model does not see it else"
+    }
     | dict.fromkeys(
         ("Exception", "ValueError", "RuntimeError", "TypeError", "KeyError", "PermissionError"),
         "ToolError, or middleware=[ShowErrors(…)]; the text of any other stays in the log",
