@@ -3,11 +3,12 @@
 Of FastMCP it cannot be asked, which is no dependency of the tests.
 """
 
+import functools
 import inspect
 import logging
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import pytest
@@ -20,6 +21,7 @@ from mcp.server.auth.provider import AccessToken, TokenVerifier
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError as TheirToolError
+from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, Field
 
 import trio_mcp
@@ -104,6 +106,85 @@ async def test_failures() -> None:
     sdk, here = row('`ToolError("Sold out.")`')
     assert (await theirs("order"))[:2] == (True, sdk.strip('"'))
     assert (await ours("order"))[:2] == (True, here.strip('"'))
+
+
+def wrongly_a_dict() -> dict:  # type: ignore[type-arg]
+    return "a text"  # type: ignore[return-value]
+
+
+def wrongly_a_bool() -> bool:
+    return "a text"  # type: ignore[return-value]
+
+
+def some() -> list[str]:
+    return ["a", "b"]
+
+
+def refusing() -> str:
+    raise MCPError(code=-32000, message="Sold out.")
+
+
+def refuses() -> str:
+    raise McpError(-32000, "Sold out.")
+
+
+@functools.wraps(crash)
+def passes_on() -> Any:
+    return double(1)
+
+
+async def of_theirs(function: Callable[..., Any]) -> str:
+    """What becomes of a call of an SDK server, in the words of the page."""
+    server = MCPServer("theirs")
+    server.add_tool(function, name="it")
+    async with TheirClient(server) as client:
+        try:
+            result = await client.call_tool("it", {})
+        except MCPError:
+            return "a JSON-RPC error"
+    if result.is_error:
+        return "an error for the model"
+    return "a block for each" if len(result.content) > 1 else "the text"
+
+
+async def of_ours(function: Callable[..., Any]) -> str:
+    registry = Registry("ours")
+    registry.add_tool(function, name="it")
+    async with connect(registry) as client:
+        try:
+            result = await client.request("tools/call", {"name": "it", "arguments": {}})
+        except McpError as error:
+            return f"the error {error.code}" if error.code != -32000 else "a JSON-RPC error"
+    (block,) = result["content"]
+    if block["text"].startswith("["):
+        return "one block, of JSON"
+    return "is awaited, if `functools.wraps` was used" if block["text"] == "2" else block["text"]
+
+
+@pytest.mark.parametrize(
+    ("beginning", "function", "of_this"),
+    [
+        ("`-> dict`, and a text is returned", wrongly_a_dict, wrongly_a_dict),
+        ("`-> bool`, and a text is returned", wrongly_a_bool, wrongly_a_bool),
+        ("`-> list[str]`", some, some),
+        ('`MCPError(code=…, message="Sold out.")` in a tool', refusing, refuses),
+        ("A plain function that returns what an `async def` one does", passes_on, passes_on),
+    ],
+)
+async def test_results_that_are_told_in_another_way(
+    beginning: str, function: Callable[..., Any], of_this: Callable[..., Any]
+) -> None:
+    assert (await of_theirs(function), await of_ours(of_this)) == row(beginning)
+
+
+async def test_a_default_that_the_annotation_does_not_allow() -> None:
+    def find(words: str = None) -> str:  # type: ignore[assignment]  # noqa: RUF013
+        return str(words)
+
+    assert await of_theirs(find) == "the text"
+    with pytest.raises(SchemaError, match=r"str \| None"):
+        Registry("ours").add_tool(find)
+    assert row("`words: str = None`")[1].startswith("`SchemaError`")
 
 
 async def test_an_argument_that_there_is_not() -> None:
