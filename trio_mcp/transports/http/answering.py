@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from functools import partial
 from math import inf
 from typing import Final, TypeVar
 
@@ -19,8 +18,6 @@ import trio
 
 from trio_mcp.background import background_task
 from trio_mcp.peer.channel import ReplyChannel
-from trio_mcp.peer.inbound import InboundRequest
-from trio_mcp.peer.runner import Runner
 from trio_mcp.transports.http.request import Disconnected, Header, HttpRequest, Pieces, pieces_of
 from trio_mcp.wire.answers import Reply, reply_line
 from trio_mcp.wire.errors import (
@@ -143,18 +140,8 @@ class QueuedChannel(ResponseChannel):
             self._changed.unpark_all()
 
 
-def run_call(http: HttpRequest, request: InboundRequest, runner: Runner) -> Awaitable[None]:
-    """Run a call, and send what it sends meanwhile through its channel.
-
-    Cancelled, or when the client leaves, the call is cancelled.
-    """
-    run = partial(runner.run, request)
-    if isinstance(request.channel, QueuedChannel):
-        run = partial(_run_with_writer, request.channel, run)
-    return while_connected(http, run)
-
-
-async def _run_with_writer(channel: QueuedChannel, run: Callable[[], Awaitable[None]]) -> None:
+async def run_with_writer(channel: QueuedChannel, run: Callable[[], Awaitable[None]]) -> None:
+    """Run a call, and send what it sends meanwhile through its channel."""
     async with trio.open_nursery() as nursery:
 
         async def write() -> None:

@@ -274,7 +274,7 @@ class HttpApp:
                 await (self._serve(http) if telemetry is None else self._trace(http, telemetry))
             finally:
                 self._requests -= 1
-                if self._answered:
+                if not self._requests and self._answered:
                     self._answered.unpark_all()
         else:
             raise ValueError(f"an HTTP app cannot serve a scope of type {kind!r}")

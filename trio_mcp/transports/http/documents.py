@@ -15,10 +15,10 @@ from trio_mcp.transports.http.cors import answer_preflight, is_preflight
 from trio_mcp.transports.http.request import JSON, Header, HttpRequest, Refusal
 from trio_mcp.wire.jsonrpc import Json, encode
 
-_ANY_PAGE: Final = [
+_ANY_PAGE: Final = (
     (b"access-control-allow-origin", b"*"),
     (b"access-control-expose-headers", b"etag"),
-]
+)
 
 
 def check_get(http: HttpRequest) -> None:
@@ -44,7 +44,7 @@ class PublicDocument:
         return b'"%s"' % hashlib.sha256(self.body).hexdigest()[:32].encode()
 
     async def serve(self, http: HttpRequest) -> None:
-        http.answer_headers.extend(_ANY_PAGE)
+        http.answer_headers += _ANY_PAGE
         if is_preflight(http):
             await answer_preflight(http)
             return

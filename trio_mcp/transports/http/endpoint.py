@@ -33,7 +33,7 @@ from trio_mcp.transports.http.answering import (
     ResponseChannel,
     finish,
     outgoing,
-    run_call,
+    run_with_writer,
     status_of,
     while_connected,
 )
@@ -254,11 +254,13 @@ class McpEndpoint:
                 return
             if request.long_lived:
                 http.leave_long_body()
+            run = partial(self._runner.run, request)
             if request.may_notify:
-                channel = request.channel = QueuedChannel(
+                channel = request.channel = queued = QueuedChannel(
                     http, self._policy.keep_alive, self._server.limits.max_outgoing_bytes
                 )
-            await run_call(http, request, self._runner)
+                run = partial(run_with_writer, queued, run)
+            await while_connected(http, run)
         finally:
             del self._alone[inbound]
         if not channel.ended:

@@ -119,7 +119,9 @@ class Guard:
             await self._addresses.take(request.client_address)
 
     def _note_address(self, request: HttpRequest) -> None:
-        forwarded = request.header(b"x-forwarded-for")
+        headers, forwarded = request.headers, None
+        if b"x-forwarded-for" in headers:
+            forwarded = headers[b"x-forwarded-for"].decode("latin-1")
         address = self._proxies.network_of(request.peer, forwarded)
         request.client_address = request.owner = address
 
@@ -165,7 +167,7 @@ class Guard:
         if not self._may_use(origin.lower()):
             self._tell_how(_REFUSED_ORIGIN, origin)
             raise Refusal(403, "Pages of that Origin may not use this server.", reason="origin")
-        request.answer_headers += allowing(origin)
+        request.answer_headers += tuple(allowing(origin))
 
     def _check_host(self, request: HttpRequest, by_address: bool = False) -> None:
         host = request.headers.get(b"host", b"")
@@ -252,7 +254,7 @@ class Guard:
             logger.warning("%s", error)
             why = "Proofs cannot be checked now; try again with a new one."
             raise Refusal(503, why, [(b"retry-after", b"1")], reason="store") from None
-        request.answer_headers += headers
+        request.answer_headers += tuple(headers)
         return authorization
 
     async def _check_guesses(self, request: HttpRequest) -> None:

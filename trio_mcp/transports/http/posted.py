@@ -111,16 +111,35 @@ def check_headers(http: HttpRequest, request: Request, catalogue: Catalogue) -> 
     """Compare headers and body of a modern request, or raise `McpError` (`-32020`)."""
     headers, params, method = http.headers, request.params, request.method
     version = params["_meta"].get(META_VERSION)
-    if isinstance(version, str):  # else the dispatcher says that it is missing, or odd
-        _compare("MCP-Protocol-Version", headers.get(VERSION), version)
-    _compare("Mcp-Method", headers.get(METHOD), method)
     target = target_of(method, catalogue.methods)
     name = None if target is None else params.get(target)
-    if isinstance(name, str):  # as above
-        _compare("Mcp-Name", headers.get(NAME), name, encoded=True)
+    if not isinstance(version, str):  # the dispatcher says that it is missing, or odd
+        version = None
+    if not isinstance(name, str):  # as above
+        name = None
+    said = headers.get(VERSION), headers.get(METHOD), headers.get(NAME)
+    is_short = len(version or "") + len(method) + len(name or "") < _SHORT
+    (_compare_usual if is_short else _compare_all)((version, method, name), said)
+    if name is not None:
         tool = catalogue.tools.get(name) if method == CALL_TOOL.name else None
         if tool is not None and (mirrored := tool.mirrored):
             _check_parameters(headers, mirrored, params.get("arguments"))
+
+
+def _compare_all(
+    meant: tuple[str | None, str, str | None],
+    said: tuple[bytes | None, bytes | None, bytes | None],
+) -> None:
+    version, method, name = meant
+    if version is not None:
+        _compare("MCP-Protocol-Version", said[0], version)
+    _compare("Mcp-Method", said[1], method)
+    if name is not None:
+        _compare("Mcp-Name", said[2], name, encoded=True)
+
+
+_compare_usual = lru_cache(maxsize=1024)(_compare_all)
+"""The same for methods and names that come again and again. It keeps those that agree."""
 
 
 def _check_parameters(
@@ -142,8 +161,6 @@ def _check_parameters(
 def _compare(name: str, header: bytes | None, value: Json, *, encoded: bool = False) -> None:
     if header is None:
         raise _mismatch(f"the header {name} is missing")
-    if value.__class__ is str and len(value) < _SHORT and header == _plain(value):
-        return  # as it nearly always is
     try:
         text = header.decode("ascii")
         if not text.replace("\t", "").isprintable():
@@ -154,12 +171,6 @@ def _compare(name: str, header: bytes | None, value: Json, *, encoded: bool = Fa
         raise _mismatch(why) from None
     if not _same(said, value):
         raise _mismatch(f"{name} header value {said[:100]!r} does not match the body")
-
-
-@lru_cache(maxsize=1024)  # methods and names, again and again
-def _plain(text: str) -> bytes | None:
-    means_itself = text.isascii() and text.isprintable() and not text.startswith("=?")
-    return text.encode() if means_itself else None
 
 
 def _same(said: str, value: Json) -> bool:

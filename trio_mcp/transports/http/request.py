@@ -88,22 +88,17 @@ class Disconnected(Exception):
     """The client has left."""
 
 
-@define(eq=False)
 class HttpRequest:
-    """A request that is being answered."""
+    """A request that is being answered.
 
-    scope: Scope = field(repr=False)
-    receive: Receive
-    send: Send
-    id: str = ""
-    """Tells it from all other requests, at any instance, in the log."""
-    method: str = field(init=False)
-    path: str = field(init=False)
-    """The path below the place where the app is mounted."""
-    cancels: bool = field(init=False, repr=False)
-    """Whether it is cancelled when its client leaves, by who has brought it."""
-    headers: dict[bytes, bytes] = field(init=False, repr=False)
-    """The headers; of a repeated one, all values with commas between."""
+    Args:
+        scope: Its scope in ASGI, and the functions that go with it.
+        receive: Waits for a part of it.
+        send: Sends a part of the response.
+        id: Tells it from all other requests, at any instance, in the log.
+    """
+
+    # How each one begins. Most of it stays so until the end.
     client_address: str = ""
     """The address or network that it came from, behind all trusted proxies."""
     authorization: Authorization | None = None
@@ -113,32 +108,37 @@ class HttpRequest:
     """To whose share of anything it counts: the principal, or without one its address."""
     deadline: float = inf
     """When its token is good no more, by Trio's clock."""
-    bodies: Bodies | None = field(default=None, repr=False)
+    bodies: Bodies | None = None
     """What bounds long bodies, where clients may send any."""
-    long_body: LongBody | None = field(default=None, repr=False)
+    long_body: LongBody | None = None
     """What its own holds of that."""
-    answer_headers: list[Header] = field(factory=list, repr=False)
+    answer_headers: tuple[Header, ...] = ()
     started: bool = False
     complete: bool = False
     status: int = 0
-    on_cut: Callable[[], None] | None = field(default=None, repr=False)
+    on_cut: Callable[[], None] | None = None
     """Has its calls answered soon, when its server cancels it (see `ending_in_order`)."""
-    _is_stream: bool = field(default=False, init=False)
+    _is_stream: bool = False
 
-    def __attrs_post_init__(self) -> None:
-        """Put what is asked for again and again where it is found."""
-        scope = self.scope
-        self.method = scope["method"]
-        root = scope.get("root_path")
-        self.path = _path_below(root, scope["path"]) if root else scope["path"]
-        self.cancels = CANCELS in (scope.get("extensions") or ())
+    def __init__(self, scope: Scope, receive: Receive, send: Send, id: str = "") -> None:
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.id = id
+        self.method: Final[str] = scope["method"]
+        root, path = scope.get("root_path"), scope["path"]
+        self.path: Final[str] = _path_below(root, path) if root else path
+        """The path below the place where the app is mounted."""
+        self.cancels: Final = CANCELS in (scope.get("extensions") or ())
+        """Whether it is cancelled when its client leaves, by who has brought it."""
         given = list(scope["headers"])
         headers = dict(given)
         if len(headers) < len(given):  # some are repeated
             headers = {}
             for name, value in given:
                 headers[name] = headers[name] + b", " + value if name in headers else value
-        self.headers = headers
+        self.headers: Final = headers
+        """The headers; of a repeated one, all values with commas between."""
 
     @property
     def peer(self) -> str | None:
