@@ -62,7 +62,7 @@ def _quoted(value: Any) -> Any:
     return value if isinstance(value, int | float | None) else _Quoted(value)
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class _Quoted:
     """A value as a record shows it, made when the record is written."""
 

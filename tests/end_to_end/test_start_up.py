@@ -52,6 +52,7 @@ async def main():
 trio.run(main)
 """
 NOT_FOR_TOOLS = [
+    "trio_mcp.errors",
     "trio_mcp.registry.asking",
     "trio_mcp.registry.completions",
     "trio_mcp.registry.directories",
@@ -62,13 +63,13 @@ NOT_FOR_TOOLS = [
     "trio_mcp.schema.bounds",
     "trio_mcp.schema.engine",
     "trio_mcp.schema.full",
-    "trio_mcp.schema.full",
     "trio_mcp.schema.parameters",
     "trio_mcp.schema.references",
     "trio_mcp.schema.refusals",
     "trio_mcp.server.conversation",
     "trio_mcp.server.legacy_conversation",
     "trio_mcp.server.modern_conversation",
+    "trio_mcp.server.relayedcall",
     "trio_mcp.wire.offers",
 ]
 """What a server with plain tools does not need, from its start to the answers of its tools."""

@@ -28,8 +28,8 @@ from trio_mcp.wire.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
     McpError,
 )
+from trio_mcp.wire.handshake import DiscoverResult, InitializeParams, InitializeResult
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.messages import DiscoverResult, InitializeParams, InitializeResult
 from trio_mcp.wire.payloads import Implementation
 from trio_mcp.wire.revisions import (
     LEGACY,

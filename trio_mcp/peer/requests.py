@@ -185,7 +185,7 @@ class OutgoingRequests(OpenRequests):
         self._lines.put_nowait(line)
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class _SentRequest(OutgoingRequest):
     _requests: OutgoingRequests
     _lines: LineQueue
@@ -207,7 +207,7 @@ class _SentRequest(OutgoingRequest):
         return trio.lowlevel.Abort.SUCCEEDED
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class RelayedRequest(_SentRequest):
     """A request that no task waits for, at first. Made by `OutgoingRequests.begin`."""
 
@@ -241,7 +241,7 @@ class RelayedRequest(_SentRequest):
         return self.result
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class _TaskRequest(_SentRequest):
     """A request that a task waits for.
 

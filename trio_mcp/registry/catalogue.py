@@ -56,7 +56,7 @@ D = TypeVar("D", "Tool", "Resource", "ResourceTemplate", "Prompt")
 _CLOSED: Final = Opened()
 
 
-@frozen(kw_only=True)
+@frozen(eq=False, kw_only=True, repr=False)
 class CatalogueOptions:
     """The arguments of a `Registry` that say how what it has is shown and run."""
 

@@ -24,7 +24,7 @@ from trio_mcp.wire.payloads import CallToolResult
 from trio_mcp.wire.revisions import NEWEST, Revision
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class DirectCall:
     """A call that no client has made: the part of an `Exchange` that there is then."""
 

@@ -48,7 +48,7 @@ def means(chosen: Collection[str], name: str, description: Any) -> bool:
     return name in chosen or any(f"{TAG}{tag}" in chosen for tag in description.tags)
 
 
-@frozen
+@frozen(eq=False)
 class Selection:
     """What a registry shows of what it has, to all clients.
 

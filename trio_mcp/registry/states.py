@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from trio_mcp.errors import StoreError
 from trio_mcp.loggers import logger_of
+from trio_mcp.store.errors import StoreError
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 
 if TYPE_CHECKING:  # most requests bring no state

@@ -9,7 +9,7 @@ from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.peer.runner import wait_for_slots
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Lending:
     """What one call has of slots, and lends to others."""
 

@@ -16,7 +16,6 @@ from trio_mcp.registry.kinds import TOOL, ListedKind
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Json, encode
-from trio_mcp.wire.messages import ListResult
 from trio_mcp.wire.revisions import ALL, Revision
 
 if TYPE_CHECKING:  # most servers hide nothing
@@ -34,7 +33,7 @@ _Key = tuple[Revision, str | None, frozenset[str] | None]
 _Shown = dict[str, dict[str, Json] | None]
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class _Page:
     """Items as a revision writes them, and the cursor that leads on."""
 
@@ -68,6 +67,8 @@ class ListCache:
         Raises:
             McpError: The cursor is not one of ours (`-32602`).
         """
+        from trio_mcp.wire.messages import ListResult  # no start waits for it
+
         options = self._catalogue.options
         page = self._page(kind, revision, cursor, view)
         given = self._catalogue.list_members(kind.table) or {}

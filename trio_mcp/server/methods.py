@@ -20,7 +20,6 @@ from trio_mcp.schema import ArgumentError
 from trio_mcp.server.caller import Caller, fits, log_level
 from trio_mcp.server.handlercall import HandlerCall
 from trio_mcp.server.lists import without_hints
-from trio_mcp.server.relayedcall import RelayedCall
 from trio_mcp.server.request import (
     MethodHandler,
     RequestContext,
@@ -34,14 +33,8 @@ from trio_mcp.server.scopes import find_resource, hides, names_seen, view_of
 from trio_mcp.server.subscriptions import Listen, Subscribe, read_filter, tells_of
 from trio_mcp.wire.conversion import Misfit, to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
+from trio_mcp.wire.handshake import DiscoverResult, InitializeParams, InitializeResult
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.messages import (
-    DiscoverResult,
-    InitializeParams,
-    InitializeResult,
-    ListParams,
-    SetLevelParams,
-)
 from trio_mcp.wire.methods import BY_REVISION, CAPABILITIES, modern_only
 from trio_mcp.wire.revisions import (
     LEGACY,
@@ -155,9 +148,13 @@ def _bound(context: RequestContext, entry: Tool | Prompt) -> dict[str, Json] | H
     arguments = context.params.get("arguments")
     try:
         keywords = entry.bind({} if arguments is None else arguments)
-        return (HandlerCall if entry.relay is None else RelayedCall)(context, entry, keywords)
     except ArgumentError as error:
         return _refused(context, entry, error)
+    if entry.relay is None:
+        return HandlerCall(context, entry, keywords)
+    from trio_mcp.server.relayedcall import RelayedCall  # of servers elsewhere alone
+
+    return RelayedCall(context, entry, keywords)
 
 
 def _delegated(
@@ -323,6 +320,8 @@ def _chosen(context: Json) -> dict[str, str]:
 
 def set_log_level(context: RequestContext) -> dict[str, Json]:
     """Send log messages of this level and above from now on (legacy)."""
+    from trio_mcp.wire.messages import SetLevelParams
+
     _require(context, "logging")
     context.session.log_level = log_level(params_of(context, SetLevelParams).level)
     return {}
@@ -362,6 +361,8 @@ def _list(kind: ListedKind) -> MethodHandler:
     """Make the handler that lists what there is of one kind, in the order of its registration."""
 
     def page(context: RequestContext) -> dict[str, Json] | InboundRequest:
+        from trio_mcp.wire.messages import ListParams
+
         lists = context.server.lists
         _require(context, kind.capability)
         cursor = params_of(context, ListParams).cursor
