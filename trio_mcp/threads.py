@@ -18,8 +18,10 @@ V = TypeVar("V")
 Ts = TypeVarTuple("Ts")
 
 _MANY: Final = 2000
-_LONG: Final = 1_000_000
-_SHORT_JSON: Final = 64 * 1024
+LONG_TEXT: Final = 1_000_000
+"""Characters beyond which a text is large. Where each call has one, it is not worth a call."""
+SHORT_JSON: Final = 64 * 1024
+"""Bytes of the shortest JSON that may be large."""
 _NUMBERS: Final = (int, float, type(None))
 _PLAIN: Final = frozenset((*_NUMBERS, bool))
 _TEXTS: Final = (str, bytes, bytearray)
@@ -38,9 +40,9 @@ def is_large(value: object) -> bool:
     """
     if value.__class__ is bytes:
         text: Any = value
-        return len(text) >= _SHORT_JSON and is_long(text)
+        return len(text) >= SHORT_JSON and is_long(text)
     if isinstance(value, str):
-        return len(value) > _LONG
+        return len(value) > LONG_TEXT
     waiting: list[Any] = [value]
     count = length = 0
     while waiting:
@@ -63,7 +65,7 @@ def is_large(value: object) -> bool:
             count += len(parts)
             if count <= _MANY:
                 waiting.extend(parts)
-        if count > _MANY or length > _LONG:
+        if count > _MANY or length > LONG_TEXT:
             return True
     return False
 

@@ -110,10 +110,10 @@ async def test_the_conversion_of_a_result(
 
     monkeypatch.setattr(sys.modules["trio_mcp.layers.converting"], "is_large", badly)
 
-    async def text(a: int, b: int) -> str:
-        return "x"
+    async def add(a: int, b: int) -> list[int]:
+        return [a, b]
 
-    assert await failure(registry_with(text), caplog) == "Tool add failed in its layer converting"
+    assert await failure(registry_with(add), caplog) == "Tool add failed in its layer converting"
 
 
 @contextmanager

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from trio_mcp.layers.call import Call, Handler, Layer
-from trio_mcp.threads import convert, in_thread, is_large
+from trio_mcp.threads import LONG_TEXT, convert, in_thread, is_large
 from trio_mcp.wire.answers import Result
 from trio_mcp.wire.errors import McpError
 
-_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+_PLAIN: Final = frozenset({int, float, bool, type(None)})
 
 
 def converting(entry: Any) -> Layer:
@@ -20,8 +20,10 @@ def converting(entry: Any) -> Layer:
         async def run(call: Call) -> Result:
             value = await inner(call)
             kind, exchange = value.__class__, call.exchange
-            if kind in _PLAIN:
-                large, aside = kind is str and is_large(value), False
+            if kind is str:
+                large, aside = len(value) > LONG_TEXT, False
+            elif kind in _PLAIN:
+                large = aside = False
             elif isinstance(value, Result):
                 return value
             else:

@@ -34,8 +34,8 @@ from trio_mcp.peer.lines import IO_ERRORS, LineTransport, OutgoingLines, SendNow
 from trio_mcp.peer.requests import OutgoingRequests
 from trio_mcp.peer.runner import Runner
 from trio_mcp.peer.time_limits import TimeLimit
-from trio_mcp.threads import is_large
-from trio_mcp.wire.answers import Answer, Reply, id_of_message, reply_line
+from trio_mcp.threads import SHORT_JSON, is_large
+from trio_mcp.wire.answers import Answer, Reply, Result, id_of_message, reply_line
 from trio_mcp.wire.framing import Frame, Oversized
 from trio_mcp.wire.jsonrpc import (
     Id,
@@ -240,7 +240,9 @@ class Connection(ReplyChannel):
                 limit = self._limits.max_waiting_bytes
                 others = 0  # than calls: mostly responses, and each wakes who waits for it
                 for frame in frames:
-                    if isinstance(frame, bytes) and not is_large(frame):  # an await takes its time
+                    if isinstance(frame, bytes) and (
+                        len(frame) < SHORT_JSON or not is_large(frame)
+                    ):
                         message = decode(frame, max_batch, max_values)
                         is_call = self._take(message, frame)
                     else:
@@ -397,7 +399,7 @@ class Connection(ReplyChannel):
         if lines.full:
             return False
         if reply is not None:
-            line = reply_line(id, reply)
+            line = reply.line(id) if isinstance(reply, Result) else reply_line(id, reply)
             if lines.pending or len(self._inbound) > 1:  # others may come, and share a write
                 lines.put_nowait(line)
             else:

@@ -239,9 +239,10 @@ class Slots:
 
     def give_back(self, request: InboundRequest) -> None:
         """Give back what a request has, or leave the queue that it is in. The next ones move up."""
-        missing, request.waiting_in = request.waiting_in, None
+        missing = request.waiting_in
         if missing is not None:
             self._leave(missing, request)
+            request.waiting_in = None
         elif not request.has_slots:
             return
         elif request.lent:

@@ -80,12 +80,12 @@ class Runner:
                     answer = _FAILED
             else:  # it was cancelled in the queue
                 answer = request.unfinished()
-            if inbound.answer(request, answer):
-                # The slot is held until the response is on its way: a client that does not read
-                # stops the work.
-                channel, id, reply = request.channel, request.id, request.reply
-                if not channel.respond_nowait(id, reply):
-                    await channel.respond(id, reply)
+            # The slot is held until the response is on its way: a client that does not read stops
+            # the work.
+            if inbound.answer(request, answer) and not request.channel.respond_nowait(
+                request.id, request.reply
+            ):
+                await request.channel.respond(request.id, request.reply)
         finally:
             self._running.discard(request)
             inbound.close(request)

@@ -79,13 +79,15 @@ def fits(value: Json, limit: int) -> bool:
     return True
 
 
-def caller_of(meta: dict[str, Json]) -> Caller:
-    """Read the caller of a modern request from its `_meta`.
+def caller_of(meta: Json) -> Caller | None:
+    """Read the caller of a request from its `_meta`; `None` if it is not a modern one.
 
     Raises:
         McpError: `-32022` for a version that is not served, `-32602` for a required field that is
             missing or of the wrong type.
     """
+    if not isinstance(meta, dict):
+        return None
     version = meta.get(META_VERSION)
     revision = revisions.MODERN.get(version) if version.__class__ is str else None
     capabilities = meta.get(META_CLIENT_CAPABILITIES)
@@ -95,6 +97,8 @@ def caller_of(meta: dict[str, Json]) -> Caller:
         if META_LOG_LEVEL in meta:
             log_level(meta[META_LOG_LEVEL])
         return Caller(revision, capabilities, client_info)
+    if not is_modern(meta):
+        return None
     _require(meta, META_VERSION, str)
     if revision is None:
         data = {"supported": _MODERN_NAMES, "requested": version}

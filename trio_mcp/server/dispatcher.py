@@ -13,7 +13,7 @@ from functools import partial
 from trio_mcp.layers.answering import with_request_id
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.inbound import InboundRequest
-from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of, is_modern
+from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of
 from trio_mcp.server.chains import Chains
 from trio_mcp.server.methods import HANDLERS, Methods, unknown_method
 from trio_mcp.server.request import MethodHandler, RequestContext
@@ -52,10 +52,7 @@ class Dispatcher:
         session = self.session
         try:
             meta = request.params.get("_meta")
-            if meta is not None and is_modern(meta):
-                caller = caller_of(meta)
-            else:
-                caller = session.caller
+            caller = session.caller if meta is None else caller_of(meta) or session.caller
             handlers = self.server.handlers or _handlers_of(self.server)
             handler = handlers[caller.revision].get(request.method)
             if handler is None:
@@ -93,7 +90,7 @@ class Dispatcher:
 
         session, meta = self.session, notification.params.get("_meta")
         try:
-            caller = caller_of(meta) if meta is not None and is_modern(meta) else session.caller
+            caller = caller_of(meta) or session.caller
         except McpError as error:
             logger.debug("Notification %s: %s", notification.method[:200], error)
             return

@@ -68,7 +68,7 @@ class HandlerCall(InboundRequest):
             self.conversation.finish()
         if logger.isEnabledFor(logging.INFO):
             self._log()
-        return self.context.completed(answer)
+        return self.context.completed(answer) if self.revision.modern else answer
 
     def cut_short(self) -> Answer | None:
         conversation = self.conversation

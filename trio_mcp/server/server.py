@@ -98,8 +98,7 @@ class Server:
             return result
         meta = self._meta.get(revision)
         if meta is None:
-            meta = {META_SERVER_INFO: to_wire(self.registry.info, revision)}
-            self._meta[revision] = meta
+            meta = self._meta[revision] = {META_SERVER_INFO: to_wire(self.registry.info, revision)}
         own = result.get("_meta")
         result.setdefault("resultType", "complete")
         result["_meta"] = {**meta, **own} if own else meta
