@@ -8,7 +8,7 @@ import pytest
 import trio_mcp
 import trio_mcp.auth
 from tests.cli.support import CommandLine
-from trio_mcp import Context, Registry
+from trio_mcp import Client, Context, Registry
 from trio_mcp.registry.equivalents import EQUIVALENTS
 
 SERVER = """
@@ -162,6 +162,7 @@ HERE = [text for names in EQUIVALENTS.values() for text in names.values()]
     [
         (r"context\.(\w+)", Context),
         (r"registry\.(\w+)", Registry("shop")),
+        (r"client\.([a-z]\w+)", Client),
         (r"^(?:serve_http\(…, auth=)?(\w+)\(?.*, from trio_mcp\.auth", trio_mcp.auth),
         (r"^(\w+), from trio_mcp$", trio_mcp),
         (r"^([A-Z]\w+)$", trio_mcp),

@@ -24,6 +24,13 @@ _HTTP: Final = "await serve_http(registry, port=8000); on asyncio, an ASGI serve
 _POLICY: Final = "HttpPolicy(allowed_hosts=…, allowed_origins=…)"
 _STATELESS: Final = "sessions=SessionOptions(stateless=True)"
 _NOTHING: Final = "nothing: what is registered is listed and called"
+_ELICIT: Final = "await context.elicit(…), in the tool, which returns the answer"
+_SAMPLE: Final = "await context.sample(…), in the tool, which returns the answer"
+_ROOTS: Final = "await context.roots(), in the tool"
+_COMPLETION: Final = "@registry.completion(prompt=…, argument=…), one for each argument"
+_RESPECTED: Final = "nothing: context.info and the others respect it"
+_SUBSCRIBED: Final = "nothing; registry.notify_resource_updated(uri) for news"
+_NOTIFIED: Final = "nothing: add_tool, remove_tool and their like notify"
 _ENABLED: Final = 'Registry(leave_out=["its name"]), or visible='
 _AUTH: Final = "HttpPolicy(auth=ResourceServer(…)), or a login by github(…), google(…) and others"
 
@@ -94,6 +101,20 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "StdioServerParameters": 'connect(["python", "server.py"])',
         "ClientSession": "connect(…)",
         "stdio_client": "connect([…])",
+        **dict.fromkeys(
+            ("streamable_http_client", "streamablehttp_client", "sse_client"),
+            'connect("https://…/mcp")',
+        ),
+        **dict.fromkeys(
+            ("OAuthClientProvider", "OAuthClientMetadata", "AuthorizationCodeResult"),
+            "HttpOptions(auth=OAuth())",
+        ),
+        "TokenStorage": "TokenStore, from trio_mcp.auth",
+        "ClientCredentialsOAuthProvider": "ClientCredentials, from trio_mcp.auth",
+        "PrivateKeyJWTOAuthProvider": "ClientCredentials, from trio_mcp.auth",
+        "IdentityAssertionOAuthProvider": "EnterpriseManaged, from trio_mcp.auth",
+        "UrlElicitationRequiredError": "await context.elicit_url(…), in the tool",
+        "ClientRequestContext": "Handlers(…), whose functions get the parameters",
         "stdio_server": "trio.run(serve, registry)",
         "ContentBlock": "any of the content classes, such as TextContent",
         "BlobResourceContents": "BlobResourceContents",
@@ -156,9 +177,23 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "CancelledElicitation": "answer.accepted",
         "ElicitationResult": "ElicitResult",
         "Resolve": "Annotated[T, Depends(f)], whose function asks: await context.elicit(…)",
-        "Elicit": "await context.elicit(…), in the tool",
-        "Sample": "await context.sample(…), in the tool",
-        "ListRoots": "await context.roots(), in the tool",
+        "InputRequiredResult": _ELICIT,
+        **dict.fromkeys(
+            ("InputRequest", "Elicit", "ElicitRequest", "ElicitRequestParams"), _ELICIT
+        ),
+        "ElicitRequestFormParams": _ELICIT,
+        "ElicitRequestURLParams": "await context.elicit_url(…), in the tool",
+        **dict.fromkeys(("Sample", "CreateMessageRequest", "CreateMessageRequestParams"), _SAMPLE),
+        "CreateMessageResult": "CreateMessageResult",
+        **dict.fromkeys(("ListRoots", "ListRootsRequest"), _ROOTS),
+        "RequestStateSecurity": "Registry(state_keys=…)",
+        "MISSING_REQUIRED_CLIENT_CAPABILITY": "-32021",
+        **dict.fromkeys(("PromptReference", "ResourceTemplateReference"), _COMPLETION),
+        **dict.fromkeys(("CompletionArgument", "CompletionContext"), _COMPLETION),
+        "SetLevelRequestParams": _RESPECTED,
+        **dict.fromkeys(("SubscribeRequestParams", "UnsubscribeRequestParams"), _SUBSCRIBED),
+        "EmptyResult": "nothing: it is answered",
+        **dict.fromkeys(("EventCallback", "EventMessage"), "EventStore, from trio_mcp"),
         "OpenAPIProvider": "openapi(…), from trio_mcp.compose.openapi",
         "ProxyClient": "Remote",
         "EventStore": "EventStore, from trio_mcp",
@@ -170,7 +205,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "tool": "@registry.tool",
         "resource": "@registry.resource(uri)",
         "prompt": "@registry.prompt",
-        "completion": "@registry.completion(prompt=…, argument=…), one for each argument",
+        "completion": _COMPLETION,
         "add_tool": "registry.add_tool",
         "add_resource": "registry.add_resource",
         "add_prompt": "registry.add_prompt",
@@ -184,6 +219,10 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "add_transform": "registry.mount(…, tools={…: Transform(…)})",
         "add_tool_transformation": "registry.mount(…, tools={…: Transform(…)})",
         "_tool_manager": _LISTS,
+        "_list_tools_mcp": "Registry(middleware=[…]), around requests",
+        "_call_tool_mcp": "Registry(middleware=[…])",
+        "_lowlevel_server": "an extension, for methods of one's own: registry.add_extension",
+        "_mcp_server": "an extension, for methods of one's own: registry.add_extension",
         "mount": "registry.mount(other, prefix)",
         "import_server": "registry.mount(other, prefix)",
         "as_proxy": "Remote(…), mounted; or trio-mcp proxy",
@@ -236,6 +275,11 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "client_supports_extension": "context.supports",
         "lifespan_context": "context.lifespan",
         "transport": "context.http, which is None over stdio",
+        "input_responses": _ELICIT,
+        "request_state": "nothing: a tool that asks runs again, with its answers",
+        "notify_tools_changed": _NOTIFIED,
+        "notify_prompts_changed": _NOTIFIED,
+        "notify_resources_changed": _NOTIFIED,
         "request_context": "context.lifespan, context.meta, context.request_id",
         "protocol_version": "context.revision",
         "headers": "context.http.headers",
@@ -257,9 +301,9 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "list_resources": _NOTHING,
         "list_resource_templates": _NOTHING,
         "read_resource": "@registry.resource(uri), for each resource or template",
-        "completion": "@registry.completion(prompt=…, argument=…), one for each argument",
-        "set_logging_level": "nothing: context.info and the others respect it",
-        "subscribe_resource": "nothing; registry.notify_resource_updated(uri) for news",
+        "completion": _COMPLETION,
+        "set_logging_level": _RESPECTED,
+        "subscribe_resource": _SUBSCRIBED,
         "unsubscribe_resource": "nothing",
         "progress_notification": "nothing",
         "request_context": "a parameter of type Context",
@@ -284,6 +328,16 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "is_connected": "client.is_connected",
         "set_logging_level": "client.set_log_level",
         "listen": "client.subscribe",
+        "subscribe_resource": "client.subscribe",
+        "initialize": "nothing: connect(…) does it",
+        "initialize_result": "client.server_info, client.capabilities, client.instructions",
+        "protocol_version": "client.revision",
+        "server_capabilities": "client.capabilities",
+        "server_info": "client.server_info",
+        "instructions": "client.instructions",
+        "session": "client.request, for any method",
+        "send_request": "client.request",
+        "send_roots_list_changed": "client.set_roots",
     },
     "server option": {
         **{name: f"Registry({name}=)" for name in ("name", "title", "description", "version")},
@@ -292,6 +346,8 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "middleware": "Registry(middleware=), with async functions",
         "extensions": "Registry(extensions=)",
         "cache_ttl": "Registry(cache_ttl=)",
+        "cache_hints": "Registry(cache_ttl=, cache_scope=)",
+        "request_state_security": "Registry(state_keys=…)",
         "cache_scope": "Registry(cache_scope=)",
         "list_page_size": "Registry(page_size=)",
         "tools": "registry.add_tool(function), for each",
@@ -335,6 +391,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "allowed_hosts": _POLICY,
         "allowed_origins": _POLICY,
         "event_store": "sessions=SessionOptions(event_store=…)",
+        "retry_interval": "sessions=SessionOptions(retry=…), in seconds",
         "show_banner": "nothing: there is none",
         "log_level": "logging.basicConfig(level=…)",
         "uvicorn_config": "uvicorn, with http_app(registry) of trio_mcp.aio",
