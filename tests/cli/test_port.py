@@ -131,6 +131,22 @@ def test_a_person_sees_where_it_is_and_how_much_there_is(cli: CommandLine, serve
     assert done.err.startswith("16 things used; 12 same or renamed; 3 otherwise; 1 unknown.")
 
 
+def test_a_server_of_another_file_is_one_unless_it_is_ours(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    tool = "@mcp.tool(tags={'till'})\ndef order(): raise ValueError('Sold out.')\n"
+    (tmp_path / "theirs.py").write_text(f"from shop.server import mcp\n{tool}")
+    (tmp_path / "ours.py").write_text(f"from trio_mcp import Registry\n{tool}")
+    done = cli("port", "--json", str(tmp_path))
+    assert {row["use"] for row in done.json if row["file"].endswith("theirs.py")} == {
+        "the server's tool",
+        "tags= of a tool",
+        "raise ValueError(…) in a tool",
+    }
+    ours = [row["use"] for row in done.json if row["file"].endswith("ours.py")]
+    assert ours == ["raise ValueError(…) in a tool"]
+
+
 def test_files_are_not_run(cli: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "loud.py"
     file.write_text("raise SystemExit('it ran')\n")

@@ -47,7 +47,8 @@ _LONGEST: Final = 256 * 1024
 
 _KEY_BYTES: Final = 32
 _NO_KEY: Final = (
-    "a key is 32 bytes in URL-safe base64 (44 characters); make one with Sealer.generate_key()"
+    "a key is 32 bytes in URL-safe base64 (44 characters); make one with "
+    "cryptography.fernet.Fernet.generate_key()"
 )
 
 

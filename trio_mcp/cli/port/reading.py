@@ -75,6 +75,15 @@ class _Reader:
                     self._imported[name.asname or name.name] = name.name
         for node in ast.walk(tree):
             self._learn_values(node)
+        if not any(_is_from(node, "trio_mcp") for node in ast.walk(tree)):
+            self._learn_decorators(tree)
+
+    def _learn_decorators(self, tree: ast.Module) -> None:
+        """Learn what has tools, and may come from another file."""
+        for node in ast.walk(tree):
+            for mark in _marks(node) if isinstance(node, _Function) else ():
+                if isinstance(mark, ast.Attribute) and mark.attr == "tool":
+                    self._learn(mark.value, "server")
 
     def _learn_values(self, node: ast.AST) -> None:
         if isinstance(node, ast.Assign):
@@ -84,10 +93,6 @@ class _Reader:
             self._learn(node.target, self._kind_named(node.annotation))
         elif isinstance(node, ast.withitem) and node.optional_vars is not None:
             self._learn(node.optional_vars, self._kind_made(node.context_expr))
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for mark in _marks(node):  # the server may come from another file
-                if isinstance(mark, ast.Attribute) and mark.attr == "tool":
-                    self._learn(mark.value, "server")
         elif isinstance(node, ast.arg):
             self._learn(ast.Name(node.arg), self._kind_named(node.annotation))
 
@@ -181,6 +186,10 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[Use]:
         for name in node.names:
             if name.name not in _MODULES:
                 yield Use(node.lineno, "import", name.name)
+
+
+def _is_from(node: ast.AST, package: str) -> bool:
+    return isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == package
 
 
 def _is_theirs(module: str | None) -> bool:
