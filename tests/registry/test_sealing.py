@@ -148,7 +148,9 @@ def test_each_process_has_a_key_of_its_own_if_none_is_given() -> None:
 
 @pytest.mark.parametrize("bad", ["", "short", "ü" * 44, "A" * 42, b"\xff" * 44, None, 7])
 def test_bad_keys_are_refused_without_being_told(bad: Any) -> None:
-    with pytest.raises(ValueError, match=r"make one with cryptography\.fernet\.Fernet\.generate_key\(\)") as caught:
+    with pytest.raises(
+        ValueError, match=r"make one with cryptography\.fernet\.Fernet\.generate_key\(\)"
+    ) as caught:
         Sealer([Sealer.generate_key(), bad])
     assert not bad or str(bad) not in str(caught.value)
     assert caught.value.__suppress_context__
