@@ -60,7 +60,8 @@ async def main() -> None:
     *urls, port = sys.argv[1:]
     options: dict[str, Any] = {
         "port": int(port),
-        "policy": HttpPolicy(keep_alive=3600.0),  # so that nothing but what is measured is sent
+        # Nothing but what is measured is sent, and one client has all connections.
+        "policy": HttpPolicy(keep_alive=3600.0, max_concurrent_each=MOST_CONNECTIONS),
         "http_limits": HttpLimits(max_connections=MOST_CONNECTIONS),
     }
     if not urls:

@@ -38,6 +38,7 @@ from trio_mcp.transports.http.server import (
     open_unix,
     serve_asgi,
 )
+from trio_mcp.transports.http.server.asgi import nowait_of
 from trio_mcp.transports.http.server.listeners import Backlog
 
 
@@ -449,6 +450,54 @@ async def test_a_reset_while_writing_cancels_the_app() -> None:
             await send({"type": "http.response.start", "status": 200})
             while True:
                 await send({"type": "http.response.body", "body": b"x" * 9999, "more_body": True})
+        finally:
+            ended.set()
+
+    async with on_tcp(app) as server:
+        client = await server.connect()
+        await client.send(get())
+        await client.receive()
+        await client.stream.aclose()
+        await ended.wait()
+        while server.counters.connections:
+            await trio.lowlevel.checkpoint()
+        assert server.counters.failed == 0
+
+
+async def test_what_is_sent_without_waiting_is_whole_and_in_its_place() -> None:
+    pieces: list[bytes] = []
+
+    async def app(scope, receive, send):
+        send_nowait = nowait_of(send)
+        assert send_nowait is not None
+        await send({"type": "http.response.start", "status": 200})
+        assert not send_nowait(b"before it has begun")
+        await send({"type": "http.response.body", "body": b"begin,", "more_body": True})
+        while send_nowait(piece := b"%d," % len(pieces) * 4999):  # until the client has to read
+            pieces.append(piece)
+        await send({"type": "http.response.body", "body": b"more,", "more_body": True})
+        await send({"type": "http.response.body", "body": b"end"})
+        assert not send_nowait(b"after its end")
+
+    async with on_tcp(app) as server:
+        client = await server.connect()
+        assert (await client.ask(get())).body == b"begin," + b"".join(pieces) + b"more,end"
+        assert len(pieces) > 1
+        assert server.counters.failed == 0
+
+
+async def test_a_client_that_leaves_while_the_rest_follows_cancels_the_app() -> None:
+    ended = trio.Event()
+
+    async def app(scope, receive, send):
+        send_nowait = nowait_of(send)
+        assert send_nowait is not None
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": b"begin", "more_body": True})
+        try:
+            while send_nowait(b"x" * 9999):
+                pass
+            await trio.sleep_forever()
         finally:
             ended.set()
 

@@ -68,6 +68,9 @@ class ResponseChannel(ReplyChannel):
             await self._http.start_stream()
         await self._http.send_event(line)
 
+    def offer_notification(self, line: bytes) -> bool:
+        return self._http.offer_event(line)
+
     async def send_keep_alive(self) -> None:
         await self._http.send_comment()
 
@@ -99,6 +102,12 @@ class QueuedChannel(ResponseChannel):
         while self._pending > self._max_bytes and not self._closed:
             await self._changed.park()
         self.send_notification_nowait(line)
+
+    def offer_notification(self, line: bytes) -> bool:
+        if self._pending > self._max_bytes:
+            return False
+        self.send_notification_nowait(line)
+        return True
 
     def send_notification_nowait(self, line: bytes) -> None:
         if not self._closed:  # else it was answered in place of the handler

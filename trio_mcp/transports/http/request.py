@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, field
 
 from trio_mcp.transports.http.bodies import SHORT, Bodies, LongBody, NoRoom
-from trio_mcp.transports.http.server.asgi import CANCELS, AsgiApp, Message, Receive, Scope, Send
+from trio_mcp.transports.http.server.asgi import (
+    CANCELS,
+    AsgiApp,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    nowait_of,
+)
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Json, encode, error_line
 from trio_mcp.wire.sse import KEEP_ALIVE, encode_event
@@ -244,6 +252,17 @@ class HttpRequest:
         """Send a message as an event. The line's newline does not matter."""
         # Its type goes without saying, but some clients take no event for one that has none.
         await self.send_pieces(pieces_of(encode_event(line.rstrip(b"\n"), id=id, event="message")))
+
+    def offer_event(self, line: bytes) -> bool:
+        """Send a message as an event of a stream that has begun, if that takes no waiting.
+
+        Returns:
+            Whether it did.
+        """
+        send_nowait = nowait_of(self.send)
+        if send_nowait is None or not self._is_stream or len(line) > _PIECE_BYTES:
+            return False
+        return send_nowait(encode_event(line.rstrip(b"\n"), event="message"))
 
     async def send_id(self, id: str) -> None:
         """Send an event without a message, so that the client has an id to come back with."""

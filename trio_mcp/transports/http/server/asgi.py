@@ -19,6 +19,18 @@ Headers = list[tuple[bytes, bytes]]
 """Names in lower case, and values without white space around them, in the order of the wire."""
 
 
+SendNowait = Callable[[bytes], bool]
+
+
+def nowait_of(send: Send) -> SendNowait | None:
+    """Return how to send a piece of a body without waiting, where it is our server that sends.
+
+    Not where another app has put a function of its own in place of `send`.
+    """
+    found: SendNowait | None = getattr(getattr(send, "__self__", None), "send_nowait", None)
+    return found
+
+
 CANCELS = "trio_mcp.cancels"
 """The extension that says so: an app whose client has left is cancelled, and need not watch."""
 

@@ -67,6 +67,7 @@ class Connection:
         self._write_deadline = inf
         self._reading = False
         self._writing = False
+        self._following = False  # the rest of what was written without waiting
         self._listening = False
         self._head: Head | None = None  # of the current request
         self._body: Body | None = None  # of the current or the last request
@@ -325,6 +326,8 @@ class Connection:
         No checkpoint if it can be written at once. Cancelled, it leaves open how much was
         written, and the connection can be used no more.
         """
+        while self._following:
+            await self.changed.park()
         if self._writing:
             raise trio.BusyResourceError("another task is sending on this connection")
         if self.eof or self.ended:
@@ -341,6 +344,35 @@ class Connection:
             self._torn = True
             self._client_left()
             await trio.lowlevel.checkpoint()
+
+    def write_nowait(self, data: bytes) -> bool:
+        """Write something if that takes no waiting, and return whether it did.
+
+        If only a part of it fits, it is written as well: the rest follows, before anything else.
+        """
+        if self._writing or self._following or self._torn or self.eof or self.ended:
+            return False
+        try:
+            sent = self._pipe.send_nowait(data)
+        except trio.BrokenResourceError:
+            self._torn = True
+            self._client_left()
+            return False
+        self.service.counters.bytes_out += sent
+        if 0 < sent < len(data):
+            assert self._nursery is not None  # as long as the app runs
+            self._following = True
+            self._nursery.start_soon(self._follow_with, memoryview(data)[sent:])
+        return sent > 0
+
+    async def _follow_with(self, data: memoryview) -> None:
+        try:
+            await self._write_rest(data)
+        except trio.BrokenResourceError:
+            self._client_left()
+        finally:
+            self._following = False
+            self.changed.unpark_all()
 
     async def _write_rest(self, data: memoryview) -> None:
         self._writing = self._torn = True
@@ -496,6 +528,16 @@ class Exchange:
             await trio.lowlevel.checkpoint()
         elif self.listening:
             connection.changed.unpark_all()
+
+    def send_nowait(self, data: bytes) -> bool:
+        """Send a piece of a body that has begun, if that takes no waiting; returns whether it did.
+
+        It is the second half of `send`, for an app that has thousands of streams.
+        """
+        response = self.response
+        if not response.is_stream:
+            return False
+        return self._connection.write_nowait(response.body(data, True, b""))
 
     def _may_continue(self) -> bool:
         connection, body = self._connection, self.body

@@ -81,6 +81,11 @@ class Response:
         """Only the end of the connection tells the client that the response is complete."""
         return self._delimiter == "close"
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether it has begun, and any more may come."""
+        return self.begun and not self.complete and self._delimiter in ("chunk", "close")
+
     def start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Take the app's status and headers. They go out with the first piece of the body.
 
