@@ -68,7 +68,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "SamplingMessage": "SamplingMessage",
         "Depends": "Depends, from trio_mcp",
         "CurrentContext": "a parameter of type Context",
-        "get_context": "a parameter of type Context",
+        "get_context": "a parameter of type Context; far from tools, a ContextVar of one's own",
         "get_http_headers": "context.http.headers",
         "get_http_request": "context.http",
         "CurrentHeaders": "context.http.headers",
@@ -478,7 +478,7 @@ NOT_HERE: Final[Mapping[str, Names]] = {
         "OpenAISamplingHandler": "context.sample for the client's model; else its own library",
     },
     "server": {
-        "custom_route": "routes of an ASGI app: serve_http(registry, fallback=app)",
+        "custom_route": "an ASGI app: serve_http(registry, fallback=app); /health is there already",
         "enable": 'Registry(only=["tag:…"]), or visible=',
         "disable": 'Registry(leave_out=["tag:…"]), or visible=',
     },
