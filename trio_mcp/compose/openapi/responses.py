@@ -100,12 +100,15 @@ async def _body(pieces: Body, coding: str, limit: int) -> bytes:
         return await pieces.read(limit)
     if coding not in ("gzip", "x-gzip", "deflate"):
         raise ToolError("The service sent a compressed answer that was not asked for")
-    body, unzip = bytearray(), zlib.decompressobj(wbits=47)
+    body, unzip, is_whole = bytearray(), zlib.decompressobj(wbits=47), True
     try:  # few bytes can be many, so no more is unpacked than there is room for
         while len(body) <= limit and (piece := await pieces.read_some()):
             body += unzip.decompress(piece, limit + 1 - len(body))
+            is_whole = unzip.eof
     except zlib.error:
-        raise ToolError("The service sent a compressed answer that is broken") from None
+        is_whole = False
+    if not is_whole and len(body) <= limit:
+        raise ToolError("The service sent a compressed answer that is broken")
     return bytes(body)
 
 
