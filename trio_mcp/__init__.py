@@ -59,6 +59,16 @@ if TYPE_CHECKING:
     from trio_mcp.transports.memory import handle_message as handle_message
     from trio_mcp.transports.stdio.serve import serve as serve
     from trio_mcp.transports.stream import serve_stream as serve_stream
+    from trio_mcp.wire.content import Annotations as Annotations
+    from trio_mcp.wire.content import AudioContent as AudioContent
+    from trio_mcp.wire.content import BlobResourceContents as BlobResourceContents
+    from trio_mcp.wire.content import CallToolResult as CallToolResult
+    from trio_mcp.wire.content import EmbeddedResource as EmbeddedResource
+    from trio_mcp.wire.content import ImageContent as ImageContent
+    from trio_mcp.wire.content import ResourceDescription as ResourceDescription
+    from trio_mcp.wire.content import ResourceLink as ResourceLink
+    from trio_mcp.wire.content import TextContent as TextContent
+    from trio_mcp.wire.content import TextResourceContents as TextResourceContents
     from trio_mcp.wire.errors import McpError as McpError
     from trio_mcp.wire.errors import ResourceNotFound as ResourceNotFound
     from trio_mcp.wire.errors import SchemaError as SchemaError
@@ -70,18 +80,8 @@ if TYPE_CHECKING:
     from trio_mcp.wire.offers import PromptDescription as PromptDescription
     from trio_mcp.wire.offers import PromptMessage as PromptMessage
     from trio_mcp.wire.offers import ResourceTemplateDescription as ResourceTemplateDescription
-    from trio_mcp.wire.payloads import Annotations as Annotations
-    from trio_mcp.wire.payloads import AudioContent as AudioContent
-    from trio_mcp.wire.payloads import BlobResourceContents as BlobResourceContents
-    from trio_mcp.wire.payloads import CallToolResult as CallToolResult
-    from trio_mcp.wire.payloads import EmbeddedResource as EmbeddedResource
     from trio_mcp.wire.payloads import Icon as Icon
-    from trio_mcp.wire.payloads import ImageContent as ImageContent
     from trio_mcp.wire.payloads import Implementation as Implementation
-    from trio_mcp.wire.payloads import ResourceDescription as ResourceDescription
-    from trio_mcp.wire.payloads import ResourceLink as ResourceLink
-    from trio_mcp.wire.payloads import TextContent as TextContent
-    from trio_mcp.wire.payloads import TextResourceContents as TextResourceContents
     from trio_mcp.wire.payloads import ToolAnnotations as ToolAnnotations
     from trio_mcp.wire.payloads import ToolDescription as ToolDescription
     from trio_mcp.wire.questions import CreateMessageResult as CreateMessageResult
@@ -125,17 +125,17 @@ MODULES: Final = by_name(
         "transports.memory": "handle_message",
         "transports.stdio.serve": "serve",
         "transports.stream": "serve_stream",
+        "wire.content": (
+            "Annotations AudioContent BlobResourceContents CallToolResult EmbeddedResource "
+            "ImageContent ResourceDescription ResourceLink TextContent TextResourceContents"
+        ),
         "wire.errors": "McpError ResourceNotFound SchemaError ToolError",
         "wire.limits": "Limits",
         "wire.offers": (
             "Completion GetPromptResult PromptArgument PromptDescription PromptMessage "
             "ResourceTemplateDescription"
         ),
-        "wire.payloads": (
-            "Annotations AudioContent BlobResourceContents CallToolResult EmbeddedResource Icon "
-            "ImageContent Implementation ResourceDescription ResourceLink TextContent "
-            "TextResourceContents ToolAnnotations ToolDescription"
-        ),
+        "wire.payloads": "Icon Implementation ToolAnnotations ToolDescription",
         "wire.questions": (
             "CreateMessageResult ModelHint ModelPreferences Root SamplingMessage "
             "ToolResultContent ToolUseContent"

@@ -9,8 +9,8 @@ import pytest
 from trio_mcp import ToolDescription
 from trio_mcp.compose.search.lines import fields_of, line_of, signature
 from trio_mcp.compose.search.words import Index, words_of
+from trio_mcp.wire.content import ResourceDescription
 from trio_mcp.wire.offers import PromptArgument, PromptDescription, ResourceTemplateDescription
-from trio_mcp.wire.payloads import ResourceDescription
 
 pytestmark = pytest.mark.requirement("Q1")
 

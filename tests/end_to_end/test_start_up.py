@@ -55,6 +55,7 @@ NOT_FOR_TOOLS = [
     "trio_mcp.errors",
     "trio_mcp.registry.asking",
     "trio_mcp.registry.completions",
+    "trio_mcp.registry.direct",
     "trio_mcp.registry.directories",
     "trio_mcp.registry.files",
     "trio_mcp.registry.prompts",

@@ -41,7 +41,12 @@ from trio_mcp import (
     handle_message,
 )
 from trio_mcp.schema import SchemaError
-from trio_mcp.wire.payloads import Annotations, BlobResourceContents, Icon, TextResourceContents
+from trio_mcp.wire.content import (
+    Annotations,
+    BlobResourceContents,
+    TextResourceContents,
+)
+from trio_mcp.wire.payloads import Icon
 
 pytestmark = pytest.mark.requirement("H1")
 

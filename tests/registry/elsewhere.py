@@ -15,10 +15,11 @@ from trio_mcp.registry.forwarding import (
     forwarded_entry,
 )
 from trio_mcp.registry.provider import Provider, RefType
+from trio_mcp.wire.content import ResourceDescription
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.offers import PromptArgument, PromptDescription, ResourceTemplateDescription
-from trio_mcp.wire.payloads import ResourceDescription, ToolDescription
+from trio_mcp.wire.payloads import ToolDescription
 
 QUESTION: dict[str, Json] = {
     "mode": "form",

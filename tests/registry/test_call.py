@@ -9,7 +9,7 @@ import trio
 
 from tests.support.tools import echo, registry_of, returning, wait
 from trio_mcp import Context, Limits, McpError, Registry, ToolError
-from trio_mcp.wire.payloads import CallToolResult, TextContent
+from trio_mcp.wire.content import CallToolResult, TextContent
 
 pytestmark = pytest.mark.requirement("B12")
 

@@ -14,7 +14,12 @@ from tests.support.client import LEGACY, MODERN, serving
 from trio_mcp import Handlers, McpError, Registry, ResourceUpdated, connect
 from trio_mcp.errors import ResourceNotFound
 from trio_mcp.registry import sealing
-from trio_mcp.wire.payloads import CallToolResult, ResourceLink, TextContent, TextResourceContents
+from trio_mcp.wire.content import (
+    CallToolResult,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
 
 pytestmark = pytest.mark.requirement("L4")
 

@@ -10,7 +10,7 @@ from tests.support.client import serving
 from tests.support.tools import each_revision, error_of, returning, some_revisions
 from trio_mcp import Registry
 from trio_mcp.registry.invalid import invalid_result
-from trio_mcp.wire.payloads import (
+from trio_mcp.wire.content import (
     CallToolResult,
     EmbeddedResource,
     ResourceLink,

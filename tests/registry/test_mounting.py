@@ -37,7 +37,7 @@ from trio_mcp.extensions.skills import Skills
 from trio_mcp.extensions.tasks import Tasks, TasksClient
 from trio_mcp.middleware import McpCall, McpRequest
 from trio_mcp.registry import catalogue_of
-from trio_mcp.wire.payloads import ResourceLink
+from trio_mcp.wire.content import ResourceLink
 
 pytestmark = pytest.mark.requirement("L4")
 

@@ -20,7 +20,7 @@ from tests.support.tools import (
     text_of,
 )
 from trio_mcp import Registry
-from trio_mcp.wire.payloads import (
+from trio_mcp.wire.content import (
     Annotations,
     AudioContent,
     BlobResourceContents,

@@ -1,19 +1,21 @@
 import pytest
 
 from tests.support import official
-from trio_mcp.wire.conversion import Misfit, from_wire, to_wire
-from trio_mcp.wire.payloads import (
+from trio_mcp.wire.content import (
     Annotations,
     AudioContent,
     BlobResourceContents,
     CallToolResult,
     EmbeddedResource,
-    Icon,
     ImageContent,
-    Implementation,
     ResourceLink,
     TextContent,
     TextResourceContents,
+)
+from trio_mcp.wire.conversion import Misfit, from_wire, to_wire
+from trio_mcp.wire.payloads import (
+    Icon,
+    Implementation,
     ToolAnnotations,
     ToolDescription,
 )

@@ -35,6 +35,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Kind
 from trio_mcp.threads import offload
+from trio_mcp.wire.content import ResourceDescription
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.errors import HEADER_MISMATCH, METHOD_NOT_FOUND, McpError, ResourceNotFound
 from trio_mcp.wire.jsonrpc import Json, encode
@@ -51,7 +52,7 @@ from trio_mcp.wire.offers import (
     ResourceParams,
     ResourceTemplateDescription,
 )
-from trio_mcp.wire.payloads import Implementation, LoggingLevel, ResourceDescription
+from trio_mcp.wire.payloads import Implementation, LoggingLevel
 from trio_mcp.wire.questions import Root
 from trio_mcp.wire.revisions import Era
 

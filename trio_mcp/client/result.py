@@ -16,11 +16,7 @@ from trio_mcp.schema import ArgumentError, compile_validator, schema_of
 from trio_mcp.schema.structuring import structure_arguments
 from trio_mcp.threads import offload
 from trio_mcp.wire import codec
-from trio_mcp.wire.conversion import from_wire
-from trio_mcp.wire.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, McpError
-from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.offers import ReadResourceResult
-from trio_mcp.wire.payloads import (
+from trio_mcp.wire.content import (
     BlobResourceContents,
     CallToolResult,
     ContentBlock,
@@ -28,6 +24,10 @@ from trio_mcp.wire.payloads import (
     TextContent,
     TextResourceContents,
 )
+from trio_mcp.wire.conversion import from_wire
+from trio_mcp.wire.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, McpError
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.offers import ReadResourceResult
 
 T = TypeVar("T")
 

@@ -33,11 +33,12 @@ from trio_mcp.transports.observe import Broadcast
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.bounds import check_number
 from trio_mcp.wire.closest import did_you_mean
+from trio_mcp.wire.content import ResourceDescription
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.offers import GetPromptResult, PromptDescription, ResourceTemplateDescription
-from trio_mcp.wire.payloads import LoggingLevel, ResourceDescription
+from trio_mcp.wire.payloads import LoggingLevel
 
 logger = logger_of("trio_mcp.compose")
 

@@ -59,11 +59,12 @@ from trio_mcp.registry.resources import Resource
 from trio_mcp.threads import convert, offload
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.wire.bounds import bound
+from trio_mcp.wire.content import ResourceDescription
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.payloads import LoggingLevel, ResourceDescription
+from trio_mcp.wire.payloads import LoggingLevel
 from trio_mcp.wire.revisions import META_CLIENT_CAPABILITIES, Era
 from trio_mcp.wire.unknown import unknown_members
 

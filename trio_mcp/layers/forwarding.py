@@ -14,9 +14,9 @@ from attrs import evolve, frozen
 from trio_mcp.layers.call import Call, Handler
 from trio_mcp.threads import is_large, offload
 from trio_mcp.wire.answers import RawResult, Result
+from trio_mcp.wire.content import BLOCK_SINCE, CONTENT_BLOCKS
 from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.jsonrpc import Json, Response
-from trio_mcp.wire.payloads import BLOCK_SINCE, CONTENT_BLOCKS
 from trio_mcp.wire.revisions import ALL, META_SERVER_INFO, Revision
 
 _MODERN_MEMBERS: Final = ("resultType", "ttlMs", "cacheScope")

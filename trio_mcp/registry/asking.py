@@ -15,6 +15,7 @@ from trio_mcp.registry.conversation import Conversation
 from trio_mcp.schema import ArgumentError
 from trio_mcp.threads import offload
 from trio_mcp.wire import methods
+from trio_mcp.wire.content import BLOCK_SINCE
 from trio_mcp.wire.conversion import from_wire, to_wire
 from trio_mcp.wire.errors import (
     INVALID_PARAMS,
@@ -24,7 +25,6 @@ from trio_mcp.wire.errors import (
     ToolError,
 )
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.payloads import BLOCK_SINCE
 from trio_mcp.wire.questions import (
     CreateMessageParams,
     CreateMessageResult,

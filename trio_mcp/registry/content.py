@@ -17,7 +17,7 @@ from attrs.validators import instance_of, optional
 from trio_mcp.public import public
 from trio_mcp.registry.files import UNKNOWN_TYPE, is_text, media_type_of
 from trio_mcp.registry.results import ContentSource
-from trio_mcp.wire.payloads import (
+from trio_mcp.wire.content import (
     Annotations,
     AudioContent,
     BlobResourceContents,

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 @public
-@frozen(eq=False, kw_only=True)
+@frozen(kw_only=True)
 class Context(Generic[Lifespan]):
     """The request that a handler is serving, and the way to talk back to its caller.
 

@@ -16,11 +16,11 @@ from trio_mcp.registry.lifespan import Opened
 from trio_mcp.registry.results import ConvertedResult, converted
 from trio_mcp.registry.tools import Tool
 from trio_mcp.wire.answers import RawResult, Result
+from trio_mcp.wire.content import CallToolResult
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.errors import McpError
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.payloads import CallToolResult
 from trio_mcp.wire.revisions import NEWEST, Revision
 
 

@@ -24,8 +24,12 @@ from trio_mcp.registry.uri_template import UriTemplate
 from trio_mcp.schema import SchemaError
 from trio_mcp.schema.sentences import shorten
 from trio_mcp.threads import in_thread
+from trio_mcp.wire.content import (
+    BlobResourceContents,
+    ResourceContents,
+    TextResourceContents,
+)
 from trio_mcp.wire.errors import ResourceNotFound, ToolError
-from trio_mcp.wire.payloads import BlobResourceContents, ResourceContents, TextResourceContents
 
 _CONTEXT: Final = "_context"
 

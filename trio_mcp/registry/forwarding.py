@@ -43,9 +43,10 @@ from trio_mcp.registry.tools import Tool
 from trio_mcp.registry.uri_template import UriTemplate
 from trio_mcp.schema import compile_validator
 from trio_mcp.wire.answers import RawResult
+from trio_mcp.wire.content import ResourceDescription
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.offers import PromptDescription, ResourceTemplateDescription
-from trio_mcp.wire.payloads import ResourceDescription, ToolDescription
+from trio_mcp.wire.payloads import ToolDescription
 
 Answer = Callable[[dict[str, Json], Context], Awaitable[Mapping[str, Json]]]
 

@@ -151,7 +151,7 @@ RESOURCE: Final = ListedKind(
     params=_params_by_uri,
     usual=_UNCACHED,
     entry="registry.resources:Resource",
-    description="wire.payloads:ResourceDescription",
+    description="wire.content:ResourceDescription",
     key="uri",
     attribute="uri",
 )

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from trio_mcp.public import public
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.payloads import Annotations, Icon, ToolAnnotations
+from trio_mcp.wire.payloads import Icon, ToolAnnotations
 
 if TYPE_CHECKING:
     from trio_mcp.registry.kept_state import StateScope
     from trio_mcp.schema.parameters import Parameter
+    from trio_mcp.wire.content import Annotations
 
 CacheScope = Literal["public", "private"]
 Icons = Sequence[Icon | Mapping[str, Any]]

@@ -17,10 +17,10 @@ from trio_mcp.registry.invalid import checked_wire, invalid_result
 from trio_mcp.registry.options import PromptOptions
 from trio_mcp.schema import ArgumentError, Problem, check_function, describe_function, name_of
 from trio_mcp.schema.errors import errors_at
+from trio_mcp.wire.content import ContentBlock, TextContent
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.jsonrpc import Json, json_type
 from trio_mcp.wire.offers import GetPromptResult, PromptArgument, PromptDescription, PromptMessage
-from trio_mcp.wire.payloads import ContentBlock, TextContent
 from trio_mcp.wire.revisions import Revision
 
 

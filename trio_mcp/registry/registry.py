@@ -25,7 +25,6 @@ from trio_mcp.registry.checks import (
     is_text,
     scopes_of,
 )
-from trio_mcp.registry.direct import DirectCall, checked_value
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.functions import awaited
 from trio_mcp.registry.options import (
@@ -347,6 +346,8 @@ class Registry:
             trio.TooSlowError: Its time limit passed.
             Exception: Whatever the function raises.
         """
+        from trio_mcp.registry.direct import DirectCall, checked_value  # few call their own tools
+
         check_trio("Registry.call")
         tool = self._find_tool(name)
         try:

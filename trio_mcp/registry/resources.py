@@ -23,16 +23,16 @@ from trio_mcp.registry.uri_template import LONGEST_URI, UriTemplate, read_uri
 from trio_mcp.schema import FunctionSchema, SchemaError, describe_function, unstructure
 from trio_mcp.schema.errors import errors_at
 from trio_mcp.schema.sentences import shorten
-from trio_mcp.wire.conversion import to_wire
-from trio_mcp.wire.jsonrpc import Json, encode
-from trio_mcp.wire.offers import ReadResourceResult, ResourceTemplateDescription
-from trio_mcp.wire.payloads import (
+from trio_mcp.wire.content import (
     Annotations,
     BlobResourceContents,
     ResourceContents,
     ResourceDescription,
     TextResourceContents,
 )
+from trio_mcp.wire.conversion import to_wire
+from trio_mcp.wire.jsonrpc import Json, encode
+from trio_mcp.wire.offers import ReadResourceResult, ResourceTemplateDescription
 from trio_mcp.wire.revisions import Revision
 from trio_mcp.wire.safe_repr import safe_repr
 

@@ -17,22 +17,22 @@ Revisions that know objects only get `{"result": value}` if the output schema is
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 from attrs import frozen
 
-from trio_mcp.registry.handlers import Handler
 from trio_mcp.registry.invalid import InvalidResult, checked_wire, invalid_result
 from trio_mcp.schema import unstructure
 from trio_mcp.schema.returns import BYTES
+from trio_mcp.wire.content import CallToolResult, ContentBlock, TextContent
 from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.jsonrpc import Json, encode
-from trio_mcp.wire.payloads import CallToolResult, ContentBlock, TextContent
+from trio_mcp.wire.payloads import Content
 from trio_mcp.wire.revisions import Revision
 
 
-class ContentSource:
+class ContentSource(Content):
     """What a tool may return to have a content block made of it: an `Image`, say."""
 
     __slots__ = ()
@@ -42,30 +42,33 @@ class ContentSource:
         raise NotImplementedError
 
 
-@frozen(eq=False, kw_only=True, repr=False)
-class ReturnsContent(Handler):
-    """A handler whose results are content: what a tool has to do with what it returns."""
+class ReturnsContent(Protocol):
+    """What a tool has to do with what it returns."""
 
-    unstructure: Callable[[Any], Json] | None
-    """Makes the function's results JSON-able; `None` where they are already."""
-    check_output: Callable[[Json], str | None] | None
-    """Says what is wrong with a structured result; `None` where there is no output schema."""
-    returns_blocks: bool = False
-    """Whether its annotation says that it returns a list of content blocks."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def unstructure(self) -> Callable[[Any], Json] | None:
+        """Makes the function's results JSON-able; `None` where they are already."""
+
+    @property
+    def check_output(self) -> Callable[[Json], str | None] | None:
+        """Says what is wrong with a structured result; `None` where there is no output schema."""
+
+    @property
+    def returns_blocks(self) -> bool:
+        """Whether its annotation says that it returns a list of content blocks."""
 
     @property
     def wrapped_output(self) -> Mapping[str, Json] | None:
         """Its output schema where results are objects, if it is of something else."""
-        return None
 
-    def to_result(self, value: Any, name: str, revision: Revision) -> dict[str, Json]:
-        if value.__class__ is str and self.check_output is None:  # most of them, the shortest way
-            return {"content": [{"type": "text", "text": value}]}
-        return result_to_wire(self, value, revision)
 
-    def reads_files(self, value: Any) -> bool:
-        many = value if isinstance(value, list | tuple) else [value]
-        return any(isinstance(piece, ContentSource) for piece in many)
+def reads_files(value: Any) -> bool:
+    """Whether making a result of a value may have to read files."""
+    many = value if isinstance(value, list | tuple) else [value]
+    return any(isinstance(piece, ContentSource) for piece in many)
 
 
 @frozen(eq=False, repr=False)

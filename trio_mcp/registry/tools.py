@@ -27,9 +27,8 @@ from trio_mcp.registry.checks import (
 )
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.describing import check_names, handler_fields, shown_fields
-from trio_mcp.registry.handlers import Keywords, Refusal
+from trio_mcp.registry.handlers import Handler, Keywords, Refusal
 from trio_mcp.registry.options import ToolOptions
-from trio_mcp.registry.results import ContentSource, ReturnsContent
 from trio_mcp.schema import (
     ArgumentError,
     FunctionSchema,
@@ -46,13 +45,10 @@ from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.headers import Path, mirrored_parameters
 from trio_mcp.wire.jsonrpc import Id, Json, json_type, sendable_text
-from trio_mcp.wire.payloads import CONTENT_BLOCKS, CallToolResult, ToolAnnotations, ToolDescription
+from trio_mcp.wire.payloads import Content, ToolAnnotations, ToolDescription
 from trio_mcp.wire.revisions import META_TIMEOUT, Revision
 from trio_mcp.wire.safe_repr import safe_repr
 from trio_mcp.wire.subschemas import DEFINITIONS
-
-RESULT_TYPES: Final = frozenset({CallToolResult, ContentSource, *CONTENT_BLOCKS.values()})
-"""What a tool returns to say itself what its caller gets; such a result has no schema."""
 
 LONGEST_NAME: Final = 128
 NAME_CHARACTERS: Final = re.compile(r"[A-Za-z0-9_.-]+")
@@ -61,7 +57,7 @@ logger = logger_of("trio_mcp.tools")
 
 
 @frozen(eq=False, kw_only=True, repr=False, slots=False)
-class Tool(ReturnsContent):
+class Tool(Handler):
     """A registered tool. Made by `Registry.tool` and `Registry.add_tool`."""
 
     # No slots: with them, cached properties need a `__getattr__`, and all attributes are found
@@ -69,6 +65,12 @@ class Tool(ReturnsContent):
     kind: ClassVar[Literal["tool"]] = "tool"
     description: ToolDescription
     """As `tools/list` shows it."""
+    unstructure: Callable[[Any], Json] | None
+    """Makes the function's results JSON-able; `None` where they are already."""
+    check_output: Callable[[Json], str | None] | None
+    """Says what is wrong with a structured result; `None` where there is no output schema."""
+    returns_blocks: bool = False
+    """Whether its annotation says that it returns a list of content blocks."""
     _validate: Validator
     structure: Callable[[dict[str, Json]], Keywords]
     """Turns arguments that fit into the function's keyword arguments."""
@@ -158,6 +160,18 @@ class Tool(ReturnsContent):
         meta = {**published(fields["timeout"]), **(shown.meta or {})} or None
         return {**fields, "description": evolve(shown, meta=meta)}
 
+    def to_result(self, value: Any, name: str, revision: Revision) -> dict[str, Json]:
+        if value.__class__ is str and self.check_output is None:  # most of them, the shortest way
+            return {"content": [{"type": "text", "text": value}]}
+        from trio_mcp.registry.results import result_to_wire  # no start waits for it
+
+        return result_to_wire(self, value, revision)
+
+    def reads_files(self, value: Any) -> bool:
+        from trio_mcp.registry.results import reads_files
+
+        return reads_files(value)
+
     def failed(self, text: str) -> Answer:
         return Result(tool_failure(text))
 
@@ -209,7 +223,7 @@ def make_tool(
             context_type=Context,
             parameters=parameters,
             input_schema=json_of("input_schema", options.get("input_schema")),
-            result_types=RESULT_TYPES,
+            result_types=(Content,),
         )
         check_headers(described.input_schema)
         returned = _output_schema(described, options.get("output_schema"))

@@ -20,8 +20,9 @@ from trio_mcp.registry.tools import Tool, checked_name
 from trio_mcp.schema import ArgumentError, Problem, SchemaError, compile_validator
 from trio_mcp.schema.errors import errors_at
 from trio_mcp.wire.closest import did_you_mean
+from trio_mcp.wire.content import Annotations
 from trio_mcp.wire.jsonrpc import Json, encode
-from trio_mcp.wire.payloads import Annotations, ToolAnnotations
+from trio_mcp.wire.payloads import ToolAnnotations
 from trio_mcp.wire.safe_repr import safe_repr
 from trio_mcp.wire.tags import with_tags
 

@@ -16,15 +16,7 @@ from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 import attrs
 
 from trio_mcp.wire.jsonrpc import Id, Json, json_type
-from trio_mcp.wire.payloads import (
-    BLOCK_SINCE,
-    AudioContent,
-    BlobResourceContents,
-    ContentBlock,
-    EmbeddedResource,
-    ResourceLink,
-    TextContent,
-)
+from trio_mcp.wire.payloads import Content
 from trio_mcp.wire.revisions import ALL, NEWEST, Revision
 
 T = TypeVar("T")
@@ -68,14 +60,25 @@ def wire_name(attribute: attrs.Attribute[Any]) -> str:
 def to_wire(payload: Any, revision: Revision = NEWEST) -> dict[str, Json]:
     """Turn a payload into a JSON-able object, as a revision writes it."""
     cls = payload.__class__
-    if cls in _DEGRADED and revision not in BLOCK_SINCE[cls]:
-        return to_wire(_DEGRADED[cls](payload), revision)
+    degrade = _degrading(cls, revision)
+    if degrade is not None:
+        return to_wire(degrade(payload), revision)
     wire: dict[str, Json] = {}
     for name, key, left_out, is_json in _written(cls, revision):
         value = getattr(payload, name)
         if value is not left_out and value != left_out:
             wire[key] = value if is_json else _json_of(value, revision)
     return wire
+
+
+@cache
+def _degrading(cls: type, revision: Revision) -> Callable[[Any], Any] | None:
+    """Return what makes a block of a class one that the revision has; `None` if it has this one."""
+    if not issubclass(cls, Content):
+        return None
+    from trio_mcp.wire.content import BLOCK_SINCE, DEGRADED  # no start waits for it
+
+    return None if revision in BLOCK_SINCE.get(cls, ALL) else DEGRADED[cls]
 
 
 @cache
@@ -105,22 +108,6 @@ def _json_of(value: Any, revision: Revision) -> Json:
     if isinstance(value, list | tuple):
         return [_json_of(item, revision) for item in value]
     return to_wire(value, revision) if hasattr(value, "__attrs_attrs__") else value
-
-
-def _audio_as_resource(audio: AudioContent) -> EmbeddedResource:
-    contents = BlobResourceContents("attachment:audio", audio.data, mime_type=audio.mime_type)
-    return EmbeddedResource(contents, annotations=audio.annotations)
-
-
-def _link_as_text(link: ResourceLink) -> TextContent:
-    return TextContent(f"{link.title or link.name}: {link.uri}", annotations=link.annotations)
-
-
-_DEGRADED: Final[dict[type, Callable[[Any], ContentBlock]]] = {
-    AudioContent: _audio_as_resource,
-    ResourceLink: _link_as_text,
-}
-"""What blocks become in revisions that do not have them."""
 
 
 # -- JSON to payloads -----------------------------------------------------------------------------

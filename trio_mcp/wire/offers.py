@@ -5,16 +5,16 @@ from typing import Literal
 from attrs import field, frozen
 
 from trio_mcp.public import public
-from trio_mcp.wire.fields import meta_field, optional, since
-from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.payloads import (
+from trio_mcp.wire.content import (
     Annotations,
     ContentBlock,
-    Icon,
     ResourceContents,
     Role,
     as_block,
 )
+from trio_mcp.wire.fields import meta_field, optional, since
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import Icon
 from trio_mcp.wire.revisions import FIRST
 from trio_mcp.wire.tags import Tagged
 

@@ -5,17 +5,17 @@ from typing import Literal
 from attrs import field, frozen
 
 from trio_mcp.public import public
-from trio_mcp.wire.fields import meta_field, optional, type_field, zero_to_one
-from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.payloads import (
+from trio_mcp.wire.content import (
     AudioContent,
     ContentBlock,
     ImageContent,
     Role,
     TextContent,
-    ToolDescription,
     as_block,
 )
+from trio_mcp.wire.fields import meta_field, optional, type_field, zero_to_one
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import ToolDescription
 from trio_mcp.wire.revisions import FIRST
 
 _2025_11 = "2025-11-25"

@@ -7,15 +7,15 @@ import trio
 from attrs import field, frozen
 
 from trio_mcp import McpError, Registry, ToolError, serve
-from trio_mcp.wire.payloads import (
+from trio_mcp.wire.content import (
     AudioContent,
     EmbeddedResource,
     ImageContent,
     ResourceLink,
     TextContent,
     TextResourceContents,
-    ToolAnnotations,
 )
+from trio_mcp.wire.payloads import ToolAnnotations
 
 registry = Registry(
     "gallery",

@@ -11,11 +11,12 @@ from trio_mcp.cli.doctor.report import Report, shorten, some
 from trio_mcp.cli.schemas import field_of
 from trio_mcp.schema import SchemaError
 from trio_mcp.schema.bounds import check_schema
+from trio_mcp.wire.content import ResourceDescription
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.headers import mirrored_parameters
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.offers import PromptDescription, ResourceTemplateDescription
-from trio_mcp.wire.payloads import ResourceDescription, ToolDescription
+from trio_mcp.wire.payloads import ToolDescription
 
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _HEAVY_BYTES: Final = 60_000

@@ -15,10 +15,7 @@ from attrs import field, frozen
 from trio_mcp.errors import ToolError
 from trio_mcp.system.responses import Body
 from trio_mcp.wire import codec
-from trio_mcp.wire.exact import LongIntegers, RepeatedKey, exact
-from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.payloads import (
+from trio_mcp.wire.content import (
     AudioContent,
     BlobResourceContents,
     ContentBlock,
@@ -26,6 +23,9 @@ from trio_mcp.wire.payloads import (
     ImageContent,
     TextContent,
 )
+from trio_mcp.wire.exact import LongIntegers, RepeatedKey, exact
+from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.limits import Limits
 
 _MOST_EXACT: Final = Limits().max_message_values
 _MOST_OF_ERROR: Final = 4000

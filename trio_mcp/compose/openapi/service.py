@@ -33,9 +33,9 @@ from trio_mcp.system.certificates import trusted
 from trio_mcp.system.responses import SHOWN, shown_urls
 from trio_mcp.telemetry import current_trace
 from trio_mcp.threads import in_thread, offload
+from trio_mcp.wire.content import CallToolResult, ResourceLink, TextContent
 from trio_mcp.wire.errors import INTERNAL_ERROR
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.payloads import CallToolResult, ResourceLink, TextContent
 
 T = TypeVar("T")
 

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from trio_mcp.compose.search.words import Field
 from trio_mcp.registry.delegation import Target
+from trio_mcp.wire.content import ResourceDescription
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.offers import PromptDescription, ResourceTemplateDescription
-from trio_mcp.wire.payloads import ResourceDescription, ToolDescription
+from trio_mcp.wire.payloads import ToolDescription
 
 Described = ToolDescription | ResourceDescription | ResourceTemplateDescription | PromptDescription
 
