@@ -1,12 +1,20 @@
-"""Tasks that run beside a block, and end with it; and what each run of Trio has of its own."""
+"""Tasks beside a block, which end with it; what tasks, and runs of Trio, have of their own."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import trio
+
+try:
+    from trio._core._parking_lot import GLOBAL_PARKING_LOT_BREAKER as _owners
+except ImportError:  # there is no public way; without it, a lock may stay held
+    _owners = {}
+
+lock_owners: Final = _owners
+"""Tasks that hold a lock of Trio's, which is broken when they end."""
 
 T = TypeVar("T")
 Task = Callable[[], Awaitable[object]]

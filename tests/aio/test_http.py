@@ -271,6 +271,16 @@ async def test_nothing_of_a_request_is_left_in_what_serves_the_next_one() -> Non
         await trio.lowlevel.checkpoint()
         return before
 
+    lock = trio.Lock()
+
+    @registry.tool
+    async def lock_it() -> str:
+        try:
+            await lock.acquire()
+        except trio.BrokenResourceError:
+            return "broken"
+        return "held"
+
     @registry.tool
     async def wait() -> None:
         events.append("began")
@@ -290,6 +300,8 @@ async def test_nothing_of_a_request_is_left_in_what_serves_the_next_one() -> Non
             await until(lambda: events == ["began"])
             waiting.cancel()  # and so the client closes the response
             await until(lambda: events == ["began", "ended"])
+        assert (await client.call_tool("lock_it")).text == "held"
+        assert (await client.call_tool("lock_it")).text == "broken"
 
 
 @pytest.mark.requirement("L1")

@@ -1,4 +1,7 @@
-"""Trio tasks for what asyncio wants done there: each is used again when it has done one thing."""
+"""Trio tasks for what asyncio wants done there: each is used again when it has done one thing.
+
+It ends where something of that is left: a lock that it holds, or a cancelled scope.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from typing import Final
 import outcome
 import trio
 from trio.lowlevel import Abort, Task
+
+from trio_mcp.background import lock_owners
 
 Work = Callable[[trio.CancelScope], Awaitable[None]]
 """What a task does. It gets the scope that it may be cancelled by; then its task ends with it."""
@@ -48,7 +53,7 @@ class WorkTasks:
         with trio.CancelScope() as scope:
             while True:
                 await work(scope)
-                if scope.cancel_called or len(self._idle) >= _IDLE:
+                if scope.cancel_called or task in lock_owners or len(self._idle) >= _IDLE:
                     return
                 task.context = self._context  # an idle task must keep nothing of what it has done
                 del work

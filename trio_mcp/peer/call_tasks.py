@@ -20,13 +20,9 @@ from typing import Final
 import trio
 from trio.lowlevel import Abort, Task
 
+from trio_mcp.background import lock_owners
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.peer.runner import end_nurseries
-
-try:
-    from trio._core._parking_lot import GLOBAL_PARKING_LOT_BREAKER as _lock_owners
-except ImportError:  # there is no public way; without it, a lock may stay held
-    _lock_owners = {}
 
 IDLE_NAME: Final = "trio_mcp.peer.call_tasks.idle"
 IDLE_TASKS: Final = 8
@@ -101,7 +97,7 @@ class CallTasks:
 
     def _was_changed(self, task: Task, context: Context) -> bool:
         """Whether a call has left something in its task, the one that runs."""
-        if task.context is not context or task in _lock_owners or task.child_nurseries:
+        if task.context is not context or task in lock_owners or task.child_nurseries:
             return True
         now = copy_context()
         if len(now) != len(self._values):  # what it began with can be changed, and not removed

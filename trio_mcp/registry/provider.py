@@ -142,7 +142,10 @@ class Provider:
     @property
     def has_scopes(self) -> bool:
         """Whether anything that can be reached, or ever could, needs scopes of its own."""
-        return self._has_scopes or any(mount.provider.has_scopes for mount in self.mounts)
+        mounts = self.mounts
+        return self._has_scopes or (
+            bool(mounts) and any(mount.provider.has_scopes for mount in mounts)
+        )
 
     @property
     def has_visibility_rules(self) -> bool:

@@ -228,7 +228,7 @@ class Authenticator:
         Raises:
             Denied: One is missing (403). All that are needed are named, so one step is enough.
         """
-        needed = self._scopes | scopes
+        needed = self._scopes | scopes if scopes else self._scopes
         if not needed <= authorization.scopes:
             logger.info("A request is refused: it needs a scope that its token does not have")
             scheme = "Bearer" if authorization.key_thumbprint is None else "DPoP"

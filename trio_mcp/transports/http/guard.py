@@ -134,12 +134,12 @@ class Guard:
         self._note_address(request)
         if self._policy.rate is None:
             if self._asks:
-                request.authorize(await self._authorize(request))
+                request.authorize(self._known(request) or await self._authorize(request))
             return
         address = await self._addresses.take(request.client_address)
         # Whatever happens meanwhile, it has been paid for: many guesses at a time cost no less.
         if self._asks:
-            request.authorize(await self._authorize(request))
+            request.authorize(self._known(request) or await self._authorize(request))
             address.put_back()
             await self._principals.take(request.owner)
 
@@ -150,7 +150,7 @@ class Guard:
         if self._policy.rate is not None:
             await self._scrapes.take(request.client_address)
         if self._asks:
-            request.authorize(await self._authorize(request))
+            request.authorize(self._known(request) or await self._authorize(request))
 
     def check_origin(self, request: HttpRequest, *, by_address: bool = False) -> None:
         """Refuse a request to a wrong host, or from a page that is not trusted (403).
@@ -210,6 +210,12 @@ class Guard:
             what = "The token does not have the scopes for this."
             raise self._challenge(403, what, INSUFFICIENT_SCOPE, scope_text(needed))
 
+    def _known(self, request: HttpRequest) -> Authorization | None:
+        """Return what a token allows that was let in before, if nothing else has to be checked."""
+        if self._authenticator is None or request.scope.get("query_string"):
+            return None  # in which there could be a token as well
+        return self._authenticator.known(request.header(b"authorization"))
+
     async def _authorize(self, request: HttpRequest) -> Authorization:
         policy = self._policy
         if policy.auth is not None:
@@ -232,10 +238,6 @@ class Guard:
 
     async def _ask(self, request: HttpRequest) -> Authorization:
         assert self._authenticator is not None
-        if not request.scope.get("query_string"):  # in which there could be a token as well
-            known = self._authenticator.known(request.header(b"authorization"))
-            if known is not None:
-                return known
         await self._check_guesses(request)
         credentials = Credentials(
             request.method,

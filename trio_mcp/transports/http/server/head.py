@@ -74,6 +74,11 @@ class HeadReader:
         Raises:
             Refused: It is malformed, ambiguous or too large, or would be if it went on.
         """
+        if self._last is not None and buffer.startswith(self._last_raw):
+            del buffer[: len(self._last_raw)]
+            self._scanned = 0
+            self._skipped = False
+            return self._last
         if buffer.startswith(_LINE_END) and not self._skipped:
             self._skipped = True  # old clients send one empty line after a body
             del buffer[:2]
@@ -87,9 +92,8 @@ class HeadReader:
         del buffer[:end]
         self._scanned = 0
         self._skipped = False
-        if raw != self._last_raw or self._last is None:
-            self._last = parse_head(raw, self._max_headers)
-            self._last_raw = raw
+        self._last = parse_head(raw, self._max_headers)
+        self._last_raw = raw
         return self._last
 
     def _check_beginning(self, buffer: bytearray) -> None:

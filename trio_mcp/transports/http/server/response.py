@@ -146,7 +146,7 @@ class Response:
             begin,
             self._delimit(length, whole),
             b"" if dated else date,
-            self._connection(),
+            b"" if self.keep_alive and self._is_1_1 else self._connection(),
         )
 
     def _delimit(self, length: int | None, whole: int | None) -> bytes:
