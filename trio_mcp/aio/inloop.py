@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Final, Generic, NoReturn, TypeVar
@@ -29,7 +29,7 @@ class LoopCall(Generic[T]):
     """An asyncio task that a Trio task waits for. Make it in that Trio task."""
 
     def __init__(
-        self, run: Crossing, start: Callable[[], Coroutine[Any, Any, T]], name: str = "A callback"
+        self, run: Crossing, start: Callable[[], Awaitable[T]], name: str = "A callback"
     ) -> None:
         self._run = run
         self._start = start
@@ -81,10 +81,17 @@ class LoopCall(Generic[T]):
 
     def _begin(self) -> None:
         loop = asyncio.get_running_loop()
-        self._task = loop.create_task(self._start(), context=self._context)
+        self._task = loop.create_task(self._call(), context=self._context)
         self._task.add_done_callback(self._end)
         if self._raise_cancel is not None:
             self._cancel()
+
+    async def _call(self) -> T:
+        value = await self._start()
+        if self._task is not None:  # it ends here: its callback would cost another turn of the loop
+            self._task.remove_done_callback(self._end)
+            self._run.post(partial(self._resume, outcome.Value(value)))
+        return value
 
     def _cancel(self) -> None:
         if self._task is not None:
@@ -117,11 +124,7 @@ async def call_asyncio(
 
     If cancelled, the asyncio task is cancelled, and has ended when this returns.
     """
-
-    async def start() -> T:
-        return await function(*args)
-
-    return await LoopCall(run, start, name).wait()
+    return await LoopCall(run, partial(function, *args), name).wait()
 
 
 class Callback:
