@@ -436,6 +436,20 @@ async def test_scopes_are_those_of_the_tool_that_is_called(filtered: bool) -> No
         assert allowed["result"]["content"][0]["text"] == "x"
 
 
+async def test_a_hidden_tool_of_a_similar_name_spares_nobody_the_scopes_of_another() -> None:
+    registry = registry_of(visible=lambda shown, caller: shown.name != "write")
+    registry.add_tool(echo, name="write")
+    registry.add_tool(echo, name="far_write", scopes=["files:write"])
+    front, issuer = Registry("front"), Issuer(ISSUER, ec_key())
+    front.mount(searchable(registry), "far")
+    asked = {"name": "far_write", "arguments": {"text": "x"}}
+    async with protected(issuer, registry=front) as host:
+        for scope, status in (("mcp", 403), ("mcp files:write", 200)):
+            client = ModernClient(host, {"authorization": f"Bearer {issuer.token(scope=scope)}"})
+            call = {"name": "far_call_tool", "arguments": asked}
+            assert (await client.begin("tools/call", call).end()).status == status
+
+
 async def test_what_a_mount_hides_is_not_found_and_what_it_renames_is() -> None:
     front = Registry("front")
     far = remote_to(searchable(registry_of(echo)), name="far")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,12 +47,17 @@ def needed_scopes(
         return needed
     for request in message.messages if isinstance(message, Batch) else (message,):
         if isinstance(request, Request):
-            entries = handlers_of(catalogue, request.method, request.params)
+            sees = partial(_sees, context_of, request.method)
+            entries = handlers_of(catalogue, request.method, request.params, sees)
             # A request for more than that is refused in any case.
             for entry in islice(entries, server.limits.max_subscriptions):
-                if not (entry.visible and hides(context_of(request.method), entry)):
+                if sees(entry):
                     needed |= entry.scopes
     return needed
+
+
+def _sees(context_of: Callable[[str], RequestContext], method: str, entry: Handler) -> bool:
+    return not (entry.visible and hides(context_of(method), entry))
 
 
 def view_of(context: RequestContext) -> View | None:
@@ -93,8 +99,20 @@ def names_seen(context: RequestContext, items: Mapping[str, Handler]) -> list[st
 # -- whom a request is for ------------------------------------------------------------------
 
 
-def handlers_of(catalogue: Catalogue, method: str, params: Mapping[str, Json]) -> Iterator[Handler]:
-    """What a request is about, as far as there is such a thing."""
+def handlers_of(
+    catalogue: Catalogue,
+    method: str,
+    params: Mapping[str, Json],
+    sees: Callable[[Handler], bool] = lambda entry: True,
+) -> Iterator[Handler]:
+    """What a request is about, as far as there is such a thing.
+
+    Args:
+        catalogue: What is served.
+        method: The method.
+        params: The parameters.
+        sees: Says what the caller may reach by a tool that calls others.
+    """
     kind = RESOURCE if method == SUBSCRIBE.name else CALLED.get(method)
     if method == LISTEN.name:
         yield from _watched(catalogue, params)
@@ -103,17 +121,17 @@ def handlers_of(catalogue: Catalogue, method: str, params: Mapping[str, Json]) -
         if found is not None:
             yield found
             if getattr(found, "delegate", None) is not None:
-                yield from _target(found, params.get("arguments"))
+                yield from _target(found, params.get("arguments"), sees)
     elif catalogue.extensions is not None and method in catalogue.extensions.methods:
         yield catalogue.extensions.methods[method]
 
 
-def _target(tool: Any, arguments: Json) -> Iterator[Handler]:
-    """What a tool is to call, if that is there: whether the caller sees it is for others to say."""
+def _target(tool: Any, arguments: Json, sees: Callable[[Handler], bool]) -> Iterator[Handler]:
+    """What a tool is to call, if that is there for the caller."""
     from trio_mcp.registry.delegation import target_of
 
     with suppress(ArgumentError):
-        yield target_of(tool, arguments, lambda entry: True).entry
+        yield target_of(tool, arguments, sees).entry
 
 
 def _watched(catalogue: Catalogue, params: Mapping[str, Json]) -> Iterator[Handler]:
