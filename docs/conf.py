@@ -1,8 +1,8 @@
 """How the documentation site is built: `make docs`, offline.
 
-Prose is written once. The first page is the README; pages in `reference` show docstrings; figures
-come from the records in `measured`, the names of tests from the tests. Nothing is fetched, so names
-of other projects are shown and not linked.
+Prose is written once. The first page begins with the README; pages in `reference` show docstrings;
+figures come from the records in `measured`, the names of tests from the tests. Nothing is fetched,
+so names of other projects are shown and not linked.
 """
 
 import re

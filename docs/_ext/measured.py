@@ -5,8 +5,8 @@
 
 The first word is the record, in `docs/measured`. The second is the part: `run` says how it was
 made; of the benchmarks, a contest by its name; of the conformance suite, `summary`, or the
-scenarios of a side by its name; of the faults and the logins, `counted`; of the soak, `counted` and
-`seen`. A record that is missing or broken breaks the build.
+scenarios of a side by its name; of the faults, the logins and the functions, `counted`; of the
+soak, `counted` and `seen`. A record that is missing or broken breaks the build.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +22,8 @@ from docs._ext.records import (
     Benchmarks,
     Conformance,
     Contest,
+    Costs,
     Faults,
-    Logins,
     Made,
     RecordError,
     Scenario,
@@ -153,10 +153,10 @@ def _show_faults(record: Faults, part: str) -> Iterator[nodes.Node]:
         raise RecordError(f"no part {part!r}; there are: run, counted")
 
 
-# -- logins -----------------------------------------------------------------------------------
+# -- costs ------------------------------------------------------------------------------------
 
 
-def _show_logins(record: Logins, part: str) -> Iterator[nodes.Node]:
+def _show_costs(record: Costs, part: str) -> Iterator[nodes.Node]:
     if part == "run":
         yield _origin(record.made, {})
     elif part == "counted":
@@ -186,9 +186,14 @@ _RECORDS: dict[str, tuple[type, str, Callable[[Any, str], Iterator[nodes.Node]]]
     "conformance": (Conformance, "make conformance", _show_conformance),
     "faults": (Faults, "make faults", _show_faults),
     "logins": (
-        Logins,
+        Costs,
         "python -m benchmarks.logins --record docs/measured/logins.json",
-        _show_logins,
+        _show_costs,
+    ),
+    "functions": (
+        Costs,
+        "python -m benchmarks.functions --record docs/measured/functions.json",
+        _show_costs,
     ),
     "soak": (Soak, "make soak", _show_soak),
 }

@@ -146,8 +146,8 @@ class Faults:
 
 
 @frozen
-class Logins:
-    """What logins cost."""
+class Costs:
+    """What logins cost, or tools by how they are written."""
 
     made: Made
     counted: Table

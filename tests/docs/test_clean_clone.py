@@ -76,6 +76,25 @@ class Stranger:
         assert terminal.exitstatus == 0, f"{command!r} failed:\n{asked}{terminal.before}"
         return asked
 
+    def run_until(self, command: str, words: str) -> str:
+        """Run a command until it shows some words, and interrupt it; return what came before."""
+        terminal = pexpect.spawn(
+            "bash",
+            ["-c", command],
+            cwd=self.clone,
+            env=self.variables,
+            encoding="utf-8",
+            timeout=60,
+        )
+        try:
+            terminal.expect_exact(words)
+            shown = str(terminal.before)
+            terminal.sendintr()
+            terminal.expect(pexpect.EOF)
+        finally:
+            terminal.close(force=True)
+        return shown
+
 
 @pytest.fixture
 def stranger(tmp_path: Path) -> Stranger:
@@ -109,6 +128,8 @@ def test_a_stranger_gets_through_the_readme(stranger: Stranger) -> None:
     for command in commands_of(blocks):
         if command.startswith("trio-mcp install "):
             said[command] = stranger.agree(command)
+        elif command.startswith("trio-mcp inspect --web "):
+            said[command] = stranger.run_until(command, "Ctrl-C ends it.")
         else:
             said[command] = stranger.run(command, typed=LIST_TOOLS)
     assert said["make demo"].endswith("\nEverything was answered as expected.\n")
@@ -116,18 +137,14 @@ def test_a_stranger_gets_through_the_readme(stranger: Stranger) -> None:
     assert any(command.startswith("pip install ") for command in said)
     assert stranger.run("command -v trio-mcp").startswith(str(stranger.environment))
 
-    # The first server: by hand, as its own program, and as the host that now has it would do it.
-    assert stranger.run("trio-mcp call calculator.py add a=1 b=2") == "3.0\n"
+    # The first server: by hand, and as the host that now has it would do it.
+    assert said["trio-mcp call calculator.py add a=1 b=2"] == "3.0\n"
     (config,) = stranger.home.rglob("claude_desktop_config.json")
     entry = json.loads(config.read_text())["mcpServers"]["calculator"]
-    for words in ([entry["command"], *entry["args"]], ["python", "calculator.py"]):
-        answer = json.loads(stranger.run(shlex.join(words), typed=LIST_TOOLS))
-        assert [tool["name"] for tool in answer["result"]["tools"]] == ["add"]
+    words = shlex.join([entry["command"], *entry["args"]])
+    answer = json.loads(stranger.run(words, typed=LIST_TOOLS))
+    assert [tool["name"] for tool in answer["result"]["tools"]] == ["add"]
 
-    printed = []
-    for block in blocks:
-        if block.language == "python" and not block.is_server:
-            (stranger.clone / "program.py").write_text(block.text)
-            printed.append(stranger.run("python program.py"))
-    (client,) = filter(None, printed)
-    assert "\n3.0\n" in client
+    (client,) = (block for block in blocks if block.language == "python" and not block.is_server)
+    (stranger.clone / "program.py").write_text(client.text)
+    assert stranger.run("python program.py") == "3.0\n"

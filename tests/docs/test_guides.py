@@ -42,10 +42,10 @@ def examples_of(guide: Path) -> list[Path]:
     return [EXAMPLES / name for name in EXAMPLE.findall(guide.read_text())]
 
 
-def test_every_guide_is_named_in_the_readme() -> None:
+def test_every_guide_is_named_on_the_home_page() -> None:
     assert GUIDES
-    readme = (ROOT / "README.md").read_text()
-    assert [guide.name for guide in GUIDES if f"(docs/guides/{guide.name})" not in readme] == []
+    home = (ROOT / "docs" / "index.md").read_text()
+    assert [guide.name for guide in GUIDES if f"(guides/{guide.name})" not in home] == []
 
 
 @every_guide

@@ -2,8 +2,10 @@
 
 import functools
 import json
+import os
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,9 @@ import pytest
 import trio
 import trio.testing
 
+from docs._ext import pictures
 from tests.docs.pages import LANGUAGES, Block, blocks_of
+from tests.interop.packages import FOLDER as NPM
 from tests.support.client import serving
 from tests.support.processes import ENVIRONMENT, ROOT, call, lines, parse, run, text_of
 from trio_mcp import Handlers, HttpOptions, Limits, Registry, connect
@@ -23,6 +27,7 @@ from trio_mcp.wire.jsonrpc import MAX_DEPTH
 
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
+MEASURED = DOCS / "measured"
 PAGES = [README, *sorted(DOCS.glob("*.md"))]
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 
@@ -36,11 +41,11 @@ def written_in(*languages: str, servers: bool | None = None) -> list[Any]:
     ]
 
 
-def run_block(containing: str) -> dict[str, Any]:
-    """Run the one block of the README that contains a text; return its names."""
-    (block,) = (b for b in BLOCKS if b.page == "README.md" and containing in b.text)
+def run_block(page: str, containing: str) -> dict[str, Any]:
+    """Run the one block of a page that contains a text; return its names."""
+    (block,) = (b for b in BLOCKS if b.page == page and containing in b.text)
     names: dict[str, Any] = {"__name__": "readme"}
-    exec(compile(block.text, f"README.md:{block.line}", "exec", dont_inherit=True), names)
+    exec(compile(block.text, f"{page}:{block.line}", "exec", dont_inherit=True), names)
     return names
 
 
@@ -56,7 +61,7 @@ def table(page: Path, first_heading: str) -> list[list[str]]:
 
 
 def test_every_block_is_found_and_has_a_language_that_is_tested() -> None:
-    assert {block.page for block in BLOCKS} >= {"README.md", "hosts.md", "architecture.md"}
+    assert {block.page for block in BLOCKS} >= {"README.md", "index.md", "hosts.md"}
     assert {block.language for block in BLOCKS} <= LANGUAGES
     fences = sum(page.read_text().count("```") for page in PAGES)
     assert fences == 2 * len(BLOCKS)
@@ -75,11 +80,12 @@ def test_json_is_valid_and_registers_a_server(block: Block) -> None:
 async def test_servers_answer(block: Block, tmp_path: Path) -> None:
     program = tmp_path / "calculator.py"
     program.write_text(block.text)
+    serve = [sys.executable, "-m", "trio_mcp.cli", "serve", str(program)]
     params = {"protocolVersion": "2025-11-25", "capabilities": {}}
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     requests = lines(hello, call(2, "add", a=2, b=0.5), call(3, "add", a=2, b="x"))
-    done = await run([sys.executable, str(program)], requests)
-    assert (done.returncode, done.stderr) == (0, b"")
+    done = await run(serve, requests)
+    assert done.returncode == 0, done.stderr
     answers = {each["id"]: each for each in parse(done.stdout)}
     assert answers[1]["result"]["serverInfo"]["name"] == "calculator"
     assert text_of(answers[2]) == "2.5"
@@ -97,7 +103,9 @@ def test_no_part_of_a_registration_is_a_path_of_somebodys_machine() -> None:
         assert not re.search(r"/(home|root|tmp|Users)/", block.text)
 
 
-@pytest.mark.parametrize("block", written_in("python", servers=False))
+@pytest.mark.parametrize(
+    "block", [each for each in written_in("python", servers=False) if "README" not in str(each.id)]
+)
 def test_other_programs_run_as_they_stand(block: Block) -> None:
     names: dict[str, Any] = {"__name__": "readme"}
     exec(compile(block.text, f"{block.page}:{block.line}", "exec", dont_inherit=True), names)
@@ -105,18 +113,23 @@ def test_other_programs_run_as_they_stand(block: Block) -> None:
 
 
 @pytest.mark.requirement("E1")
-def test_the_client_prints_what_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    run_block("async with connect([sys.executable")
-    assert capsys.readouterr().out.splitlines() == [
-        "2026-07-28 add subtract multiply divide",
-        "3.0",
-        "Error: Division by zero",
-    ]
+def test_the_client_calls_the_first_server(beside_the_server: None, capfd: Any) -> None:
+    run_block("README.md", "async with connect([")
+    assert capfd.readouterr().out == "3.0\n"
+
+
+@pytest.fixture
+def beside_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with the first server, as the README has it written there."""
+    first = next(block for block in BLOCKS if block.is_server)
+    (tmp_path / "calculator.py").write_text(first.text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
 
 
 @pytest.mark.parametrize(("agreed", "said"), [(True, "to='Graz', seats=2"), (False, "not want")])
 async def test_the_trip_is_booked_if_the_user_agrees(agreed: bool, said: str) -> None:
-    names = run_block("class Trip")
+    names = run_block("index.md", "class Trip")
 
     async def answer(params: Any) -> Any:
         return {"action": "accept", "content": {"value": agreed}}
@@ -157,8 +170,50 @@ def test_make_knows_every_target_that_is_named() -> None:
     named = set(re.findall(r"^make (\w+)$|`make (\w+)`", README.read_text(), re.MULTILINE))
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     wanted = {one or other for one, other in named}
-    assert wanted == {"demo", "test", "bench", "docs"}
+    assert wanted == {"demo", "test", "bench"}
     assert wanted <= targets
+
+
+def test_the_readme_is_short_and_does_not_begin_with_trio() -> None:
+    text = README.read_text()
+    assert len(text.split()) <= 800
+    assert "trio" not in next(b for b in BLOCKS if b.is_server).text.replace("trio_mcp", "")
+
+
+def test_the_figures_of_the_readme_are_those_of_the_records() -> None:
+    counted = json.loads((MEASURED / "functions.json").read_text())["counted"]["rows"]
+    shown = table(README, "Your tool")
+    assert [row[1:] for row in shown] == [row[1:3] for row in counted]
+    assert [row[0].split()[:2] for row in shown] == [row[0].split()[:2] for row in counted]
+    contests = json.loads((MEASURED / "benchmarks.json").read_text())["contests"]
+    company = {row[0]: row for row in contests["company"]["tables"][0]["rows"] if len(row) > 1}
+    figures = [
+        next(row[2] for name, row in company.items() if name.startswith(library))
+        for library in ("trio-mcp", "FastMCP 4", "Python SDK 2", "TypeScript SDK 2")
+    ]
+    assert f"| Calls per second, echo on stdio | {' | '.join(figures)} |" in README.read_text()
+    targets = {row[0]: row[2] for row in contests["stdio"]["tables"][1]["rows"]}
+    times = float(targets["requests/s @64 to the Python SDK"])
+    assert f"{times:.0f} times as many calls per second" in README.read_text()
+
+
+def test_the_terminal_shows_what_the_commands_print(tmp_path: Path) -> None:
+    assert set(pictures.COMMANDS[1:2]) <= set(README.read_text().splitlines())
+    drawn = pictures.terminal(pictures.session(tmp_path))
+    kept = (DOCS / "_static" / "terminal.svg").read_text()
+    assert kept == drawn, "`python -m docs._ext.pictures` draws it again"
+
+
+@pytest.mark.needs("node", "chromium")
+def test_the_page_does_what_its_pictures_show(tmp_path: Path) -> None:
+    folder, taken = tmp_path / "server", tmp_path / "taken"
+    folder.mkdir()
+    taken.mkdir()
+    pictures.explorer(folder, NPM / "node_modules", str(shutil.which("chromium")), taken)
+    names = {each.name for each in taken.iterdir()}
+    assert names == {"explorer-calls-light.png", "explorer-calls-dark.png"}
+    assert all((DOCS / "_static" / name).stat().st_size < 150_000 for name in names)
+    assert all(f"docs/_static/{name}" in README.read_text() for name in names)
 
 
 def test_links_lead_somewhere() -> None:
