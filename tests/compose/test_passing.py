@@ -75,7 +75,7 @@ KINDS: Final = {
 
 def rows(up: str, down: str) -> list[Row]:
     """Read what the guide says of these two eras."""
-    text = GUIDE.read_text().partition("### Member by member")[2]
+    text = GUIDE.read_text().partition("### Every field")[2]
     found = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
