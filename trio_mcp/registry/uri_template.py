@@ -32,7 +32,7 @@ _Reader = Callable[[str], Values | None]
 """Turns what a group of the expression has matched into variables; `None` if it cannot be them."""
 
 
-@frozen
+@frozen(slots=False)  # a cached property would make each attribute slow to read
 class UriTemplate:
     """A URI template to match URIs against.
 
