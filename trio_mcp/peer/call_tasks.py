@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from operator import is_not
 from typing import Final
 
@@ -74,7 +74,7 @@ class CallTasks:
 
     async def _work(self) -> None:
         task = trio.lowlevel.current_task()
-        context = task.context
+        context, values = task.context, self._values
         while True:
             self._coming -= 1
             for _ in range(TURN):
@@ -85,7 +85,14 @@ class CallTasks:
                     self._stand_by()
                 task.name = call.label
                 await self._run(call)
-                if call.left_open or self._was_changed(task, context):
+                if (
+                    call.left_open
+                    or task.context is not context
+                    or task in lock_owners
+                    or task.child_nurseries
+                    or len(copy_context()) != len(values)  # none can be removed, only changed
+                    or (values and self._has_other_values())
+                ):
                     await end_nurseries(task, 0, call.label)
                     return
                 del call  # an idle task must not keep it
@@ -95,15 +102,10 @@ class CallTasks:
             task.name = IDLE_NAME
             await self._sleep(task)
 
-    def _was_changed(self, task: Task, context: Context) -> bool:
-        """Whether a call has left something in its task, the one that runs."""
-        if task.context is not context or task in lock_owners or task.child_nurseries:
-            return True
-        now = copy_context()
-        if len(now) != len(self._values):  # what it began with can be changed, and not removed
-            return True
+    def _has_other_values(self) -> bool:
+        """Whether a call has changed a context variable of its task, the one that runs."""
         # By identity: equal values may be two all the same, and `==` may be an author's.
-        return bool(now) and any(map(is_not, now.values(), self._values))
+        return any(map(is_not, copy_context().values(), self._values))
 
     async def _sleep(self, task: Task) -> None:
         def abort(_: object) -> Abort:
