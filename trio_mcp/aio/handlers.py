@@ -19,6 +19,7 @@ from trio_mcp.aio.crossing import Crossing, current_crossing
 from trio_mcp.aio.inloop import LoopCall, LoopEnded
 from trio_mcp.aio.wrappers import wrapper_of
 from trio_mcp.registry import Context
+from trio_mcp.registry.functions import is_async
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -106,17 +107,27 @@ def on_asyncio(function: F) -> F:
         ...     await asyncio.sleep(seconds)
         ...     return "done"
     """
-    if not inspect.iscoroutinefunction(function):
+    if isinstance(function, partial):
+        inner = on_asyncio(function.func)
+        return partial(inner, *function.args, **function.keywords)  # type: ignore[return-value]
+    if not is_async(function):
         raise TypeError("on_asyncio is for async def functions; others run in worker threads")
 
     @wraps(function)
     async def run_in_loop(*args: Any, **options: Any) -> Any:
-        run = crossing_for(function.__name__)
+        run = crossing_for(_name_of(function))
         if any(isinstance(value, Context) for value in options.values()):
             return await _with_contexts(run, function, args, options)
         return await _called(run, function, args, options)
 
+    if not inspect.isroutine(function):  # an object, which has no name of its own
+        run_in_loop.__name__ = ""
+        run_in_loop.__doc__ = function.__doc__ or type(function).__call__.__doc__
     return run_in_loop  # type: ignore[return-value]
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def crossing_for(what: str) -> Crossing:
@@ -145,7 +156,7 @@ async def _called(
         except SystemExit as error:
             return outcome.Error(error)
 
-    return (await LoopCall(run, contained, function.__qualname__).wait()).unwrap()
+    return (await LoopCall(run, contained, _name_of(function)).wait()).unwrap()
 
 
 def _with_contexts(

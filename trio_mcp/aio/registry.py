@@ -22,7 +22,7 @@ from trio_mcp.aio.handlers import (
 from trio_mcp.aio.portal import Portal
 from trio_mcp.registry import Registry as TrioRegistry
 from trio_mcp.registry.catalogue import Catalogue
-from trio_mcp.registry.functions import awaited
+from trio_mcp.registry.functions import awaited, is_async
 from trio_mcp.registry.lifespan import Opened
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
@@ -74,7 +74,7 @@ class Registry(TrioRegistry):
 
     def _prepared(self, function: Callable[..., Any]) -> Callable[..., Any]:
         function = awaited(function, asyncio.to_thread)
-        return on_asyncio(function) if inspect.iscoroutinefunction(function) else function
+        return on_asyncio(function) if is_async(function) else function
 
     def _prepared_dependency(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if not inspect.isasyncgenfunction(inspect.unwrap(function)):
