@@ -42,7 +42,7 @@ mcp.run("http")
 LOW_LEVEL = """
 from mcp import types
 from mcp.server import Server
-from mcp.server.fastmcp import FastMCP
+from mcp.server.fastmcp import Context, FastMCP
 from mcp.shared.exceptions import McpError
 
 server = Server("clock")
@@ -65,7 +65,7 @@ Server("other", on_call_tool=call_tool)
 
 
 @mcp.tool()
-def later(hours: int = None, zone: str | None = None, *, day: str = None): ...
+def later(ctx: Context[ServerSession, None], hours: int = None, zone: str | None = None, *, day: str = None): ...
 
 
 mcp.run(transport="sse", show_banner=False)
@@ -119,6 +119,7 @@ def test_low_level_servers_and_what_older_ones_write(cli: CommandLine, tmp_path:
     assert "show_banner= where the server runs" in found
     (calling,) = (row for row in done.json if row["use"] == "the server's call_tool")
     assert calling["lines"] == [16, 23]
+    assert found["Context[…, …]"].startswith("Context, or Context[T] with")
     (none,) = (row for row in done.json if row["use"].startswith("None as a default"))
     assert (none["lines"], none["here"]) == ([27], "annotate it so: … | None")
     person = cli("port", str(tmp_path))

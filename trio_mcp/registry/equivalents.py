@@ -439,6 +439,9 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "CurrentContext": "a parameter of type Context",
         "Progress": _PROGRESS,
     },
+    "generic": {
+        "Context[…, …]": "Context, or Context[T] with the type of what the lifespan yields"
+    },
     "implicit": {"None": "annotate it so: … | None"},
     "raised": {
         "McpError": "ToolError, or middleware=[ShowErrors(McpError)]; a model does not see it else"

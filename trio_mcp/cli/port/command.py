@@ -128,5 +128,6 @@ _FORMS: Final = {
     "implicit": "{} as a default that the annotation does not allow",
     "default": "{}(…) as a default value",
     "raised": "raise {}(…) in a tool",
+    "generic": "{}",
     "library": "{}",
 }

@@ -139,6 +139,9 @@ class _Reader:
                     yield Use(node.lineno, kind, node.attr)
                 elif self._is_module(node.value):
                     yield Use(node.lineno, "import", node.attr)
+            elif isinstance(node, ast.Subscript):
+                if isinstance(node.slice, ast.Tuple) and self._theirs(node.value) == "Context":
+                    yield Use(node.lineno, "generic", "Context[…, …]")
             elif isinstance(node, ast.Call):
                 yield from self._keywords(node)
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
