@@ -11,7 +11,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from tests.auth.server.support import ISSUER, Issuer, ec_key, protected
 from tests.compose.support import Mortal, remote_to
+from tests.transports.http.support import ModernClient
 from trio_mcp import (
     Context,
     Handlers,
@@ -199,6 +201,28 @@ async def test_tools_may_be_found_and_called_before_anything_is_listed(up: Era, 
                 ) as client:
                     result = await client.call_tool(first, arguments)
                     assert (said in (result.text or result.error or "")) is there
+
+
+@pytest.mark.parametrize("first", ["tools/call", "tools/list"])
+async def test_who_is_the_first_to_see_a_tool_needs_its_scopes_as_well(first: str) -> None:
+    inner, front = Registry("inner", scopes=["models"]), Registry("front")
+    remote = remote_to(server())
+    inner.mount(remote)
+    front.mount(inner)
+    call = {"name": "think", "arguments": {}}
+    issuer = Issuer(ISSUER, ec_key())
+    async with remote.running(), protected(issuer, registry=front) as host:
+        await remote.ready()
+        tokens = [issuer.token(scope=scope) for scope in ("mcp", "mcp models")]
+        poor, rich = [ModernClient(host, {"authorization": f"Bearer {token}"}) for token in tokens]
+        for client in (poor, rich):
+            client.capabilities = {"sampling": {}}
+        answer = await poor.begin(first, call if first == "tools/call" else None).end()
+        assert b"thought" not in answer.body
+        refused = await poor.begin("tools/call", call).end()
+        assert refused.status == 403
+        assert 'scope="mcp models"' in refused.headers["www-authenticate"]
+        assert (await rich.request("tools/call", call))["result"]["content"][0]["text"] == "thought"
 
 
 @all_eras

@@ -150,9 +150,9 @@ def test_a_scope_is_not_asked_for_what_is_hidden():
     server = Server(registry, Limits())
     callers = []
 
-    def context_of(method):
+    def context_of(request):
         callers.append(caller)
-        return RequestContext(server, 1, method, {}, caller, Session())
+        return RequestContext(server, 1, request.method, {}, caller, Session())
 
     request = Request(1, "tools/call", {"name": "secret"})
     caller = UNKNOWN_CALLER

@@ -31,14 +31,14 @@ _MOST_NAMES: Final = 1000
 
 
 def needed_scopes(
-    message: Message, server: Server, context_of: Callable[[str], RequestContext]
+    message: Message, server: Server, context_of: Callable[[Request], RequestContext]
 ) -> frozenset[str]:
     """Return the scopes that a message needs: of a batch, those of all its requests.
 
     Args:
         message: The message.
         server: What is served.
-        context_of: Makes the context of a request of its sender's, of a method. It is called only
+        context_of: Makes the context of a request, as far as its sender is known. It is called only
             for entries with visibility rules: what is hidden from the sender needs nothing.
     """
     catalogue = server.catalogue
@@ -47,7 +47,7 @@ def needed_scopes(
         return needed
     for request in message.messages if isinstance(message, Batch) else (message,):
         if isinstance(request, Request):
-            sees = partial(_sees, context_of, request.method)
+            sees = partial(_sees, context_of, request)
             entries = handlers_of(catalogue, request.method, request.params, sees)
             # A request for more than that is refused in any case.
             for entry in islice(entries, server.limits.max_subscriptions):
@@ -56,8 +56,10 @@ def needed_scopes(
     return needed
 
 
-def _sees(context_of: Callable[[str], RequestContext], method: str, entry: Handler) -> bool:
-    return not (entry.visible and hides(context_of(method), entry))
+def _sees(
+    context_of: Callable[[Request], RequestContext], request: Request, entry: Handler
+) -> bool:
+    return not entry.visible or _shows(context_of(request), entry)
 
 
 def view_of(context: RequestContext) -> View | None:
@@ -75,12 +77,24 @@ def view_of(context: RequestContext) -> View | None:
 
 
 def hides(context: RequestContext, handler: Handler) -> bool:
-    """Whether a thing is not there for the caller, whose token may allow what it wants."""
+    """Whether a thing is not there for the caller.
+
+    If that goes by the caller, all that it goes by may not have been known when the scopes of the
+    message were looked at: those of its session, or what only such callers are shown elsewhere. So
+    it is there only for a token that has them.
+    """
     if not handler.visible:
         return False
+    allowed = context.authorization
+    if allowed is not None and not handler.scopes <= allowed.scopes:
+        return True
+    return not _shows(context, handler)
+
+
+def _shows(context: RequestContext, handler: Handler) -> bool:
     from trio_mcp.server.view import is_shown
 
-    return not is_shown(handler, context.make_context(context.method))
+    return is_shown(handler, context.make_context(context.method))
 
 
 def find_resource(context: RequestContext, uri: str) -> tuple[Any, dict[str, Any]] | None:

@@ -247,6 +247,25 @@ async def test_a_subscription_ends_with_its_token(manner: str, autojump_clock: A
 
 
 @pytest.mark.requirement("J3")
+@pytest.mark.parametrize("era", ["modern", "session"])
+async def test_what_is_shown_for_what_a_client_declares_needs_its_scopes(era: str) -> None:
+    registry = registry_of(visible=lambda shown, caller: "sampling" in caller.capabilities)
+    registry.add_tool(echo, scopes=["write"])
+    async with protected(LOGIN, registry=registry) as host:
+        for scope, is_let_in in (("mcp", False), ("mcp write", True)):
+            client: Any = ModernClient if era == "modern" else LegacyClient
+            client = client(
+                host, headers=bearing(LOGIN.token(scope=scope)), capabilities={"sampling": {}}
+            )
+            if era == "session":  # only where its session is are its capabilities known
+                await client.initialize()
+            response = await client.begin_call("echo", text="x").end()
+            assert (b'"text":"x"' in response.body) is is_let_in
+            if era == "modern":
+                assert response.status == (200 if is_let_in else 403)
+
+
+@pytest.mark.requirement("J3")
 @pytest.mark.parametrize("era", ["modern", "legacy", "batch", "session"])
 @each_manner
 async def test_a_call_ends_with_its_token(manner: str, era: str, autojump_clock: Any) -> None:

@@ -44,6 +44,7 @@ from trio_mcp.transports.http.shares import Shares
 from trio_mcp.transports.http.sharing.interface import Sharing
 from trio_mcp.transports.serving import OnStuck, Serving, serving, wait_for_stuck
 from trio_mcp.wire.conversion import to_wire
+from trio_mcp.wire.jsonrpc import Request
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.methods import LIST_TOOLS
 
@@ -423,7 +424,7 @@ class HttpApp:
         await self._guard.check(http)
         self._guard.require(http)
         assert self._server is not None
-        view = view_of(context_of(http, self._server, LIST_TOOLS.name))
+        view = view_of(context_of(http, self._server, Request("", LIST_TOOLS.name, {})))
         tools = [
             to_wire(tool.description)
             for _, tool in self._catalogue.in_order("tools")

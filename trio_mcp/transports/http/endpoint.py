@@ -8,6 +8,7 @@ Both go through the same dispatcher as on any other transport.
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import Final
@@ -19,7 +20,7 @@ from trio_mcp.peer.cancellation import CANCELLED, read_cancellation
 from trio_mcp.peer.channel import ResponseOnly
 from trio_mcp.peer.inbound import Inbound, InboundRequest
 from trio_mcp.peer.runner import Runner
-from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, is_modern
+from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of, is_modern
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.methods import initialize
 from trio_mcp.server.request import RequestContext
@@ -451,6 +452,10 @@ def _session_of(http: HttpRequest, caller: Caller = UNKNOWN_CALLER) -> Session:
     )
 
 
-def context_of(http: HttpRequest, server: Server, method: str) -> RequestContext:
-    session = _session_of(http)
-    return RequestContext(server, "", method, {}, UNKNOWN_CALLER, session, session.authorization)
+def context_of(http: HttpRequest, server: Server, request: Request) -> RequestContext:
+    """Make the context of a request with what it says itself of its sender."""
+    caller, (id, method, params) = UNKNOWN_CALLER, (request.id, request.method, request.params)
+    with suppress(McpError):  # or else it is refused
+        caller = caller_of(params.get("_meta")) or caller
+    session = _session_of(http, caller)
+    return RequestContext(server, id, method, params, caller, session, http.authorization)
