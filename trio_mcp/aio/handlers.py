@@ -116,8 +116,9 @@ def on_asyncio(function: F) -> F:
     @wraps(function)
     async def run_in_loop(*args: Any, **options: Any) -> Any:
         run = crossing_for(_name_of(function))
-        if any(isinstance(value, Context) for value in options.values()):
-            return await _with_contexts(run, function, args, options)
+        for value in options.values():
+            if isinstance(value, Context):
+                return await _with_contexts(run, function, args, options)
         return await _called(run, function, args, options)
 
     if not inspect.isroutine(function):  # an object, which has no name of its own

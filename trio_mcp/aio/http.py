@@ -132,10 +132,7 @@ class HttpApp:
         await asyncio.to_thread(portal.run.join)
 
     async def _running_here(self) -> Running:
-        """Return the portal of this loop; open it if there is none."""
-        portal = self._portal
-        if portal is not None and portal.is_here:
-            return portal
+        """Open the portal of this loop, and return it."""
         if self._opening is None or self._opening.get_loop() is not asyncio.get_running_loop():
             self._opening = asyncio.ensure_future(self._open_late())
         await asyncio.shield(self._opening)  # it goes on if the first request is cancelled
@@ -200,8 +197,10 @@ class HttpApp:
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
+            portal = self._portal
             try:
-                portal = await self._running_here()
+                if portal is None or not portal.is_here:
+                    portal = await self._running_here()
             except ServedElsewhere as error:
                 logger.error("%s", error)
                 await _refuse(Refusal(503, "This app is in use elsewhere"), send)
@@ -254,6 +253,19 @@ async def _refuse(refusal: Refusal, send: Send) -> None:
 class _Exchange:
     """A request and its response, between the server's task and a task of the Trio run."""
 
+    # How each one begins. Most of it stays so until the end.
+    _is_read = False
+    """Whether the body is read to its end; the next message is the end of the connection."""
+    _has_begun = False
+    _is_stream = False
+    _is_complete = False
+    _failure: Exception | None = None
+    _cancelling: trio.CancelScope | None = None
+    """What it runs in, on Trio's side."""
+    _is_cancelled = False
+    _was_seen = False
+    _watcher: asyncio.Task[None] | None = None
+
     def __init__(
         self, app: TrioHttpApp, portal: Running, scope: Scope, receive: Receive, send: Send
     ) -> None:
@@ -268,19 +280,10 @@ class _Exchange:
         self._answered: asyncio.Future[None] = self._loop.create_future()
         self._end = partial(resolve, self._answered)
         self._first: list[Message] = []
-        self._is_read = False
-        """Whether the body is read to its end; the next message is the end of the connection."""
         self._kept: list[Message] = []
         """What is to be sent, and can wait for the next message."""
-        self._has_begun = self._is_stream = self._is_complete = False
-        self._failure: Exception | None = None
         self._context = copy_context()
         self._context.run(asgi_scope.set, self._scope)
-        self._cancelling: trio.CancelScope | None = None
-        """What it runs in, on Trio's side."""
-        self._is_cancelled = False
-        self._was_seen = False
-        self._watcher: asyncio.Task[None] | None = None
 
     # -- asyncio's side -------------------------------------------------------------------
 

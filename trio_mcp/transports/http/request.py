@@ -122,11 +122,11 @@ class HttpRequest:
     """What its own holds of that."""
     answer_headers: tuple[Header, ...] = ()
     started: bool = False
-    complete: bool = False
     status: int = 0
     on_cut: Callable[[], None] | None = None
     """Has its calls answered soon, when its server cancels it (see `ending_in_order`)."""
     _is_stream: bool = False
+    _is_ended: bool = False  # if it is a stream
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, id: str = "") -> None:
         self.scope = scope
@@ -172,17 +172,24 @@ class HttpRequest:
         length = self.headers.get(b"content-length", b"")
         if length.isdigit() and (len(length) > 18 or int(length) > limit):
             raise _too_large(limit)
-        pieces: list[bytes] = []
-        size, more = 0, True
+        piece, more = await self._take_piece(0, limit)
+        size = len(piece)
+        if not more and size <= SHORT:  # as it nearly always is
+            return piece
+        pieces = [piece]
         while more and (size <= SHORT or self.bodies is None):
-            size, more = await self._take_piece(pieces, size, limit)
+            piece, more = await self._take_piece(size, limit)
+            pieces.append(piece)
+            size += len(piece)
         if size > SHORT and self.bodies is not None:
             body = self.long_body = LongBody(self.bodies, self.owner)
             try:
                 with body.receiving():
                     body.grow(size)
                     while more:
-                        size, more = await self._take_piece(pieces, size, limit)
+                        piece, more = await self._take_piece(size, limit)
+                        pieces.append(piece)
+                        size += len(piece)
                         body.grow(size)
             except NoRoom:
                 raise _no_room() from None
@@ -199,16 +206,15 @@ class HttpRequest:
         body, self.long_body = self.long_body, None
         return body
 
-    async def _take_piece(self, pieces: list[bytes], size: int, limit: int) -> tuple[int, bool]:
-        """Take a piece more; returns the size of all, and whether there is another."""
+    async def _take_piece(self, size: int, limit: int) -> tuple[bytes, bool]:
+        """Return what follows after so many bytes, and whether there is more."""
         message = await self.receive()
         if message["type"] != "http.request":
             raise Disconnected
-        pieces.append(message.get("body", b""))
-        size += len(pieces[-1])
-        if size > limit:
+        piece = message.get("body", b"")
+        if size + len(piece) > limit:
             raise _too_large(limit)
-        return size, message.get("more_body", False)
+        return piece, message.get("more_body", False)
 
     async def respond(
         self,
@@ -270,6 +276,7 @@ class HttpRequest:
 
     async def end_stream(self) -> None:
         await self._put({"type": "http.response.body", "body": b""})
+        self._is_ended = True
 
     async def send_comment(self) -> None:
         """Send what clients ignore, so that no proxy on the way takes the stream for dead."""
@@ -295,7 +302,7 @@ class HttpRequest:
         if not self.started:
             refused = stopping()
             await self.respond(refused.status, refused.body, headers=refused.headers)
-        elif self._is_stream and not self.complete:
+        elif self._is_stream and not self._is_ended:
             await self.end_stream()
 
     async def _put(self, message: Message) -> None:
@@ -303,7 +310,6 @@ class HttpRequest:
             await self.send(message)
         except OSError as error:  # by which ASGI servers say so
             raise Disconnected from error
-        self.complete = message["type"] == "http.response.body" and not message.get("more_body")
 
     async def wait_for_disconnect(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
