@@ -68,8 +68,8 @@ Render = Callable[[str | None], Awaitable[tuple[str, dict[str, Any]] | None]]
 TellNowait = Callable[[Change | Topic | Notice], bool]
 """Tells of a change if that takes no waiting, and returns whether it did. It must not raise."""
 
-_AT_ONCE: Final = 100
-"""Listeners that tell of changes before others have their turn."""
+_AT_ONCE: Final = 64
+"""Listeners that tell of changes before others have their turn, such as a writer of all of them."""
 
 
 class _Telling:

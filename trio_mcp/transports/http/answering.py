@@ -2,8 +2,8 @@
 
 A handler that takes no context can say nothing, so its answer is a body, and it runs in the task
 of the HTTP request with nothing beside it. Any other gets a writer beside it, which turns the
-response into a stream of events when the first line comes. A subscription speaks in its own task
-and nowhere else, so it writes by itself: there may be thousands of them.
+response into a stream of events when the first line comes. A subscription speaks in its own task,
+or in its place where a change is noted, so it writes by itself: there may be thousands of them.
 """
 
 from __future__ import annotations
@@ -103,11 +103,7 @@ class QueuedChannel(ResponseChannel):
             await self._changed.park()
         self.send_notification_nowait(line)
 
-    def offer_notification(self, line: bytes) -> bool:
-        if self._pending > self._max_bytes:
-            return False
-        self.send_notification_nowait(line)
-        return True
+    offer_notification = ReplyChannel.offer_notification  # what is queued comes first
 
     def send_notification_nowait(self, line: bytes) -> None:
         if not self._closed:  # else it was answered in place of the handler
