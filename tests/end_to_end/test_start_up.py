@@ -19,6 +19,7 @@ from tests.support.processes import (
 
 HEAVY = [
     "asyncio",
+    "cattrs",
     "cryptography",
     "cyclopts",
     "http",
@@ -119,7 +120,8 @@ async def test_registering_tools_loads_nothing_heavy(example: str) -> None:
 @pytest.mark.requirement("C1")
 async def test_a_session_with_plain_tools_imports_nothing_that_they_do_not_need() -> None:
     served = running("calculator.py", "__main__")
-    assert await modules_after(served, HEAVY + NOT_FOR_TOOLS, SESSION) == []
+    heavy = [each for each in HEAVY if each != "cattrs"]  # which writes the answer to initialize
+    assert await modules_after(served, heavy + NOT_FOR_TOOLS, SESSION) == []
 
 
 async def test_what_a_session_did_not_import_is_imported_by_what_needs_it() -> None:

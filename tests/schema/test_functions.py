@@ -425,7 +425,7 @@ def test_importing_the_room_imports_nothing_heavy() -> None:
         "import sys, trio_mcp.schema as s\n"
         "def f(a: str, b: list[str] = []) -> str: 'Do it.'\n"
         "s.describe_function(f).structure({'a': ''})\n"
-        "heavy = {'jsonschema', 'docstring_parser', 'referencing', 'jsonschema_rs'}\n"
+        "heavy = {'jsonschema', 'cattrs', 'docstring_parser', 'referencing', 'jsonschema_rs'}\n"
         "validate = s.compile_validator(s.describe_function(f).input_schema, inferred=True)\n"
         "assert validate({'a': ''}) is None\n"
         "print(sorted(heavy & set(sys.modules)))"

@@ -1,17 +1,17 @@
 """Payloads as JSON-able objects, and back.
 
 `to_wire` leaves out what is `None` and what the revision does not know; `from_wire` goes the other
-way and ignores what this library does not know. What a class needs for that is read off its fields
-when it is first needed.
+way and ignores what this library does not know. Both are made by cattrs, once for each class and
+revision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import cache, partial, reduce
-from operator import or_
-from types import NoneType, UnionType
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+import operator
+from collections.abc import Callable
+from functools import cache, partial
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, get_origin
 
 import attrs
 
@@ -19,10 +19,10 @@ from trio_mcp.wire.jsonrpc import Id, Json, json_type
 from trio_mcp.wire.payloads import Content
 from trio_mcp.wire.revisions import ALL, NEWEST, Revision
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from cattrs import Converter
 
-Read = Callable[[Json], Any]
-"""Makes the value of a field of JSON, or raises `Misfit`; `None` where any JSON will do."""
+T = TypeVar("T")
 
 
 class Misfit(ValueError):
@@ -42,10 +42,49 @@ class Misfit(ValueError):
         self.expected = expected
         self.got = got
 
-    def inside(self, step: str) -> Misfit:
-        """Return the same, of what has the value as its member or item."""
-        dot = "." if self.path and not self.path.startswith("[") else ""
-        return Misfit(f"{step}{dot}{self.path}", self.expected, self.got)
+
+def to_wire(payload: Any, revision: Revision = NEWEST) -> dict[str, Json]:
+    """Turn a payload into a JSON-able object, as a revision writes it."""
+    wire: dict[str, Json] = _converter(revision).unstructure(payload)
+    return wire
+
+
+def from_wire(wire: Json, payload_type: type[T]) -> T:
+    """Turn a JSON object into a payload, or raise the first `Misfit`."""
+    try:
+        return _converter(NEWEST).structure(wire, payload_type)
+    except Exception as error:
+        raise _misfit(error) from None
+
+
+def _misfit(error: Any) -> Misfit:
+    from cattrs import ClassValidationError, IterableValidationError
+
+    path, kind = "", None
+    while isinstance(error, ClassValidationError | IterableValidationError):
+        whole: Any = error
+        noted, others = whole.group_exceptions()
+        if not noted:  # it is what the class makes of its members that is wrong
+            error = others[0]
+            continue
+        error, note = noted[0]
+        if isinstance(whole, IterableValidationError):
+            path += f"[{note.index}]"
+        else:
+            name = wire_name(attrs.fields_dict(whole.cl)[note.name])
+            path, kind = f"{path}.{name}" if path else name, note.type
+    if isinstance(error, _Unfit):
+        return Misfit(path, error.expected, error.got)
+    if isinstance(error, KeyError):
+        return Misfit(path, _words_for(kind), "nothing")
+    return Misfit(path, str(error)[:200])
+
+
+class _Unfit(TypeError):
+    def __init__(self, expected: str, wire: Json, *, is_choice: bool = False) -> None:
+        super().__init__(expected)
+        self.expected = expected
+        self.got = f"{wire!r:.40}" if is_choice and isinstance(wire, str) else json_type(wire)
 
 
 def wire_name(attribute: attrs.Attribute[Any]) -> str:
@@ -54,24 +93,95 @@ def wire_name(attribute: attrs.Attribute[Any]) -> str:
     return attribute.metadata.get("wire") or head + "".join(part.capitalize() for part in tail)
 
 
-# -- payloads to JSON -----------------------------------------------------------------------------
-
-
-def to_wire(payload: Any, revision: Revision = NEWEST) -> dict[str, Json]:
-    """Turn a payload into a JSON-able object, as a revision writes it."""
-    cls = payload.__class__
-    degrade = _degrading(cls, revision)
-    if degrade is not None:
-        return to_wire(degrade(payload), revision)
-    wire: dict[str, Json] = {}
-    for name, key, left_out, is_json in _written(cls, revision):
-        value = getattr(payload, name)
-        if value is not left_out and value != left_out:
-            wire[key] = value if is_json else _json_of(value, revision)
-    return wire
-
-
 @cache
+def _converter(revision: Revision) -> Converter:
+    from cattrs import Converter, override
+    from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
+
+    converter = Converter()
+    for kind, accepted in _STRICT.items():
+        converter.register_structure_hook(kind, partial(_only, accepted, _words_for(kind)))
+    of_objects = partial(_only, (dict,), "an object")
+    converter.register_structure_hook_func(partial(operator.eq, dict[str, Json]), of_objects)
+    converter.register_structure_hook_func(partial(_has_origin, Literal), _one_of)
+
+    def list_fn(kind: Any) -> Any:
+        (item_kind,) = get_args(kind)
+        return partial(_list_of, converter.get_structure_hook(item_kind), item_kind)
+
+    converter.register_structure_hook_factory(partial(_has_origin, list))(list_fn)
+
+    def hooks_of(attribute: attrs.Attribute[Any]) -> dict[str, Any]:
+        kinds = attribute.metadata.get("blocks")
+        if kinds is None:  # what may be any JSON is that already
+            return {"unstruct_hook": _same} if attribute.type == Json else {}
+        structure = partial(structure_blocks, kinds)
+        return {"struct_hook": structure, "unstruct_hook": unstructure_blocks}
+
+    def overrides(cls: type, *, omit_later: bool) -> dict[str, Any]:
+        return {
+            attribute.name: override(
+                rename=wire_name(attribute),
+                omit=omit_later and revision not in attribute.metadata.get("since", ALL),
+                omit_if_default=attribute.default is None or "unwritten" in attribute.metadata,
+                **hooks_of(attribute),
+            )
+            for attribute in attrs.fields(cls)
+        }
+
+    def unstructure_fn(cls: type) -> Any:
+        degrade = _degrading(cls, revision)
+        if degrade is not None:
+            return lambda block: converter.unstructure(degrade(block))
+        return make_dict_unstructure_fn(
+            cls, converter, _cattrs_include_init_false=True, **overrides(cls, omit_later=True)
+        )
+
+    def structure_fn(cls: type) -> Any:
+        made: Any = make_dict_structure_fn(cls, converter, **overrides(cls, omit_later=False))
+        return lambda wire, _: made(of_objects(wire, cls), cls)
+
+    def structure_block(kinds: dict[str, type], wire: Json, _: Any) -> Any:
+        kind = wire.get("type") if isinstance(wire, dict) else None
+        if not isinstance(kind, str) or kind not in kinds:
+            what = f"a content block of type {' or '.join(kinds)}"
+            raise _Unfit(what, wire if kind is None else kind, is_choice=kind is not None)
+        return converter.structure(wire, kinds[kind])
+
+    def structure_blocks(kinds: dict[str, type], wire: Json, kind: Any) -> Any:
+        structure = partial(structure_block, kinds)
+        return (partial(_list_of, structure, kind) if isinstance(wire, list) else structure)(
+            wire, kind
+        )
+
+    def unstructure_by_class(value: Any) -> Any:
+        return converter.unstructure(value, value.__class__)
+
+    def unstructure_blocks(value: Any) -> Any:
+        if isinstance(value, list):
+            return [unstructure_by_class(block) for block in value]
+        return unstructure_by_class(value)
+
+    def structure_contents(wire: Json, _: Any) -> Any:
+        from trio_mcp.wire.content import BlobResourceContents, TextResourceContents
+
+        text = isinstance(wire, dict) and "text" in wire
+        return converter.structure(wire, TextResourceContents if text else BlobResourceContents)
+
+    def structure_union_fn(kind: Any) -> Any:
+        from trio_mcp.wire.content import CONTENT_BLOCKS, ContentBlock
+
+        return (
+            partial(structure_block, CONTENT_BLOCKS) if kind == ContentBlock else structure_contents
+        )
+
+    converter.register_unstructure_hook_factory(attrs.has, unstructure_fn)
+    converter.register_structure_hook_factory(attrs.has, structure_fn)
+    converter.register_structure_hook_factory(_is_union_of_payloads)(structure_union_fn)
+    converter.register_unstructure_hook_func(_is_union_of_payloads, unstructure_by_class)
+    return converter
+
+
 def _degrading(cls: type, revision: Revision) -> Callable[[Any], Any] | None:
     """Return what makes a block of a class one that the revision has; `None` if it has this one."""
     if not issubclass(cls, Content):
@@ -81,183 +191,66 @@ def _degrading(cls: type, revision: Revision) -> Callable[[Any], Any] | None:
     return None if revision in BLOCK_SINCE.get(cls, ALL) else DEGRADED[cls]
 
 
-@cache
-def _written(cls: type, revision: Revision) -> list[tuple[str, str, Any, bool]]:
-    """Return the fields that a revision has.
-
-    Of each: its name, its name on the wire, the value with which it is left out, and whether its
-    values are JSON as they are.
-    """
-    return [
-        (field.name, wire_name(field), _left_out(field), _is_json(field.type))
-        for field in attrs.fields(cls)
-        if revision in field.metadata.get("since", ALL)
-    ]
+def _is_union_of_payloads(kind: Any) -> bool:
+    return kind.__class__ is UnionType and all(map(attrs.has, get_args(kind)))
 
 
-def _left_out(attribute: attrs.Attribute[Any]) -> Any:
-    always_written = None if attribute.default is None else attrs.NOTHING
-    return attribute.metadata.get("unwritten", always_written)
+_STRICT: Final[dict[Any, tuple[type, ...]]] = {
+    str: (str,),
+    int: (int,),
+    float: (float, int),
+    bool: (bool,),
+    Id: (str, int),
+}
+"""What is taken for a value: nothing is converted, so nothing is lost."""
+
+_WORDS: Final[dict[Any, str]] = {
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "a boolean",
+    Id: "a string or an integer",
+}
 
 
-def _is_json(kind: Any) -> bool:
-    return not any(attrs.has(one) or get_origin(one) is list for one in _alternatives(kind))
+def _words_for(kind: Any) -> str:
+    if _has_origin(Literal, kind):
+        return " or ".join(map(repr, get_args(kind)))
+    return _WORDS.get(kind) or ("an array" if _has_origin(list, kind) else "an object")
 
 
-def _json_of(value: Any, revision: Revision) -> Json:
-    if isinstance(value, list | tuple):
-        return [_json_of(item, revision) for item in value]
-    return to_wire(value, revision) if hasattr(value, "__attrs_attrs__") else value
+def _same(value: Any) -> Any:
+    return value
 
 
-# -- JSON to payloads -----------------------------------------------------------------------------
+def _has_origin(origin: Any, kind: Any) -> bool:
+    found: bool = get_origin(kind) == origin
+    return found
 
 
-def from_wire(wire: Json, payload_type: type[T]) -> T:
-    """Turn a JSON object into a payload, or raise the first `Misfit`."""
-    payload: T = _payload_of(payload_type, wire)
-    return payload
-
-
-@cache
-def _read_fn(kind: Any) -> Read | None:
-    if kind == Json:
-        return None
-    if kind in _PLAIN:
-        return partial(_plain, *_PLAIN[kind])
-    if NoneType in get_args(kind):
-        return partial(_unless_null, _read_fn(reduce(or_, _alternatives(kind))))
-    if get_origin(kind) is Literal:
-        return partial(_one_of, get_args(kind))
-    if get_origin(kind) is list:
-        return partial(_list_of, _read_fn(get_args(kind)[0]))
-    return partial(_payload_of, kind) if attrs.has(kind) else _union_of(kind)
-
-
-def _plain(expected: str, accepted: tuple[type, ...], wire: Json) -> Json:
+def _only(accepted: tuple[type, ...], expected: str, wire: Json, _: Any) -> Json:
     if wire.__class__ in accepted:
         return wire
-    raise Misfit("", expected, json_type(wire))
+    raise _Unfit(expected, wire)
 
 
-def _unless_null(read: Read | None, wire: Json) -> Any:
-    return wire if wire is None or read is None else read(wire)
-
-
-def _one_of(choices: tuple[str, ...], wire: Json) -> Json:
-    if wire.__class__ is str and wire in choices:
+def _one_of(wire: Json, kind: Any) -> Json:
+    if wire.__class__ is str and wire in get_args(kind):
         return wire
-    raise Misfit("", _either(choices), _shown(wire))
+    raise _Unfit(_words_for(kind), wire, is_choice=True)
 
 
-def _list_of(read: Read | None, wire: Json) -> list[Any]:
-    """Read the items of a list, up to the first that does not fit: there may be millions."""
+def _list_of(structure: Any, item_kind: Any, wire: Json, kind: Any) -> list[Any]:
+    """Structure the items of a list, up to the first that does not fit: there may be millions."""
+    from cattrs import IterableValidationError, IterableValidationNote
+
     if wire.__class__ is not list:
-        raise Misfit("", "an array", json_type(wire))
+        raise _Unfit("an array", wire)
     items: list[Any] = []
     try:
         for item in wire:
-            items.append(item if read is None else read(item))
-    except Misfit as error:
-        raise error.inside(f"[{len(items)}]") from None
+            items.append(structure(item, item_kind))
+    except Exception as error:
+        error.add_note(IterableValidationNote("an item", len(items), None))
+        raise IterableValidationError("an item does not fit", [error], kind) from None
     return items
-
-
-def _payload_of(cls: Any, wire: Json) -> Any:
-    if wire.__class__ is not dict:
-        raise Misfit("", "an object", json_type(wire))
-    given = {}
-    for name, key, missing, read in _members(cls):
-        if key not in wire:
-            if missing:
-                raise Misfit(key, missing, "nothing")
-            continue
-        try:
-            given[name] = wire[key] if read is None else read(wire[key])
-        except Misfit as error:
-            raise error.inside(key) from None
-    try:
-        return cls(**given)
-    except (TypeError, ValueError) as error:  # of a validator
-        raise Misfit("", str(error)[:200]) from None
-
-
-@cache
-def _members(cls: Any) -> list[tuple[str, str, str, Read | None]]:
-    """Return the fields that are read.
-
-    Of each: its argument, its name on the wire, what is missed without it, and how it is read.
-    """
-    return [
-        (field.alias, wire_name(field), _needed(field), _read_fn(field.type))
-        for field in attrs.fields(cls)
-        if field.init
-    ]
-
-
-def _needed(attribute: attrs.Attribute[Any]) -> str:
-    """What has to be there, in a few words; nothing if the field has a default."""
-    kind = attribute.type
-    if attribute.default is not attrs.NOTHING:
-        return ""
-    if get_origin(kind) is Literal:
-        return _either(get_args(kind))
-    if kind in _PLAIN:
-        return _PLAIN[kind][0]
-    return "an array" if get_origin(kind) is list else "an object"
-
-
-def _union_of(kind: Any) -> Read:
-    """Return what reads one of several payloads, or a list of them where the field may have one."""
-    classes = list(filter(attrs.has, _alternatives(kind)))
-    types = [attrs.fields_dict(cls).get("type") for cls in classes]
-    by_type = {field.default: cls for cls, field in zip(classes, types, strict=True) if field}
-    read = partial(_block_of, by_type) if by_type else partial(_contents_of, classes)
-    return read if len(classes) == len(get_args(kind)) else partial(_one_or_list_of, read)
-
-
-def _block_of(kinds: dict[Any, type], wire: Json) -> Any:
-    kind = wire.get("type") if wire.__class__ is dict else None
-    if kind.__class__ is str and kind in kinds:
-        return _payload_of(kinds[kind], wire)
-    what = f"a content block of type {' or '.join(kinds)}"
-    raise Misfit("", what, json_type(wire) if kind is None else _shown(kind))
-
-
-def _contents_of(classes: list[Any], wire: Json) -> Any:
-    """Read what has no type, by the members that it has to have."""
-    *others, last = classes
-    given = wire if wire.__class__ is dict else ()
-    for cls in others:
-        if all(key in given for _, key, missing, _ in _members(cls) if missing):
-            return _payload_of(cls, wire)
-    return _payload_of(last, wire)
-
-
-def _one_or_list_of(read: Read, wire: Json) -> Any:
-    return _list_of(read, wire) if wire.__class__ is list else read(wire)
-
-
-def _alternatives(kind: Any) -> list[Any]:
-    """The members of a union without `None`, or the type alone."""
-    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    return [member for member in kinds if member is not NoneType]
-
-
-def _either(choices: Iterable[str]) -> str:
-    return " or ".join(map(repr, choices))
-
-
-def _shown(wire: Json) -> str:
-    return f"{wire!r:.40}" if wire.__class__ is str else json_type(wire)
-
-
-_PLAIN: Final[dict[Any, tuple[str, tuple[type, ...]]]] = {
-    str: ("a string", (str,)),
-    int: ("an integer", (int,)),
-    float: ("a number", (float, int)),
-    bool: ("a boolean", (bool,)),
-    Id: ("a string or an integer", (str, int)),
-    dict[str, Json]: ("an object", (dict,)),
-}
-"""What is taken for a value: nothing is converted, so nothing is lost."""

@@ -20,8 +20,7 @@ def optional() -> Any:
 
 def unwritten(default: Any = NOTHING, *, factory: Any = None) -> Any:
     """Declare a field that is left out while it has its default; `null` is not taken for that."""
-    unwritten = factory() if factory else default
-    return field(default=default, factory=factory, metadata={"unwritten": unwritten})
+    return field(default=default, factory=factory, metadata={"unwritten": True})
 
 
 def meta_field(since_revision: str = "2025-06-18") -> Any:

@@ -1,6 +1,6 @@
 """Payloads of what a server asks of its client: roots, sampling, and what users are asked."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from attrs import field, frozen
 
@@ -58,6 +58,16 @@ class ToolResultContent:
 
 SamplingBlock = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
 
+SAMPLING_BLOCKS: Final[dict[str, type]] = {
+    "text": TextContent,
+    "image": ImageContent,
+    "audio": AudioContent,
+    "tool_use": ToolUseContent,
+    "tool_result": ToolResultContent,
+}
+_BLOCKS: Final = {"blocks": SAMPLING_BLOCKS}
+"""Marks a field that holds one such block, or a list of them."""
+
 
 @public
 @frozen
@@ -70,7 +80,7 @@ class SamplingMessage:
     """
 
     role: Role
-    content: SamplingBlock | list[SamplingBlock] = field(converter=as_block)
+    content: SamplingBlock | list[SamplingBlock] = field(converter=as_block, metadata=_BLOCKS)
     meta: dict[str, Json] | None = meta_field(_2025_11)
 
 
@@ -99,7 +109,7 @@ class CreateMessageResult:
     """A model's answer (`sampling/createMessage`)."""
 
     role: Role
-    content: SamplingBlock | list[SamplingBlock]
+    content: SamplingBlock | list[SamplingBlock] = field(metadata=_BLOCKS)
     model: str
     stop_reason: str | None = optional()
     meta: dict[str, Json] | None = meta_field(FIRST)
