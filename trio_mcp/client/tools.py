@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from itertools import islice
 from math import inf
 from types import MappingProxyType
@@ -101,6 +100,8 @@ class RemoteTool:
     """What the server calls it."""
     output_schema: dict[str, Json] | None = field(init=False, repr=False, eq=False)
     """What its structured results look like; `None` if the server does not say."""
+    _arguments_check: _SchemaCheck | None = field(init=False, default=None, repr=False, eq=False)
+    _results_check: _SchemaCheck | None = field(init=False, default=None, repr=False, eq=False)
 
     @output_schema.default
     def _described_output(self) -> dict[str, Json] | None:
@@ -118,13 +119,20 @@ class RemoteTool:
         meta = self.details.get("_meta")
         return tags_in(meta) if isinstance(meta, dict) else frozenset()
 
-    @cached_property  # most tools are never called, and there may be very many
+    # A cached property would make each attribute of the class slow to read.
+    @property
     def _arguments(self) -> _SchemaCheck:
-        return _SchemaCheck(self.input_schema, f"Tool {self.name}: arguments", "argument")
+        if self._arguments_check is None:  # most tools are never called, and there may be very many
+            what = f"Tool {self.name}: arguments"
+            self._arguments_check = _SchemaCheck(self.input_schema, what, "argument")
+        return self._arguments_check
 
-    @cached_property
+    @property
     def _results(self) -> _SchemaCheck:
-        return _SchemaCheck(self.output_schema or {}, f"Tool {self.name}: results", "result")
+        if self._results_check is None:
+            what = f"Tool {self.name}: results"
+            self._results_check = _SchemaCheck(self.output_schema or {}, what, "result")
+        return self._results_check
 
     def problem_with(self, arguments: dict[str, Json]) -> str | None:
         """Say what is wrong with arguments, by the tool's schema; `None` if nothing is.
