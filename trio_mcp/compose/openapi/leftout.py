@@ -94,9 +94,14 @@ def _fits(template: Segments, path: Segments, with_more: bool = False) -> bool:
 
 
 def _fits_segment(template: str, text: str) -> bool:
-    before, is_open, rest = template.partition(_ANY)
-    if not is_open:
+    first, *others = template.split(_ANY)
+    if not others:
         return template == text
-    after = rest.rpartition(_ANY)[2]
-    has_room = len(text) > len(before) + len(after)
-    return has_room and text.startswith(before) and text.endswith(after)
+    at = len(first)
+    for piece in others[:-1]:  # each value has a character at least
+        found = text.find(piece, at + 1)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    has_room = len(text) > at + len(others[-1])
+    return has_room and text.startswith(first) and text.endswith(others[-1])
