@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 from attrs import frozen
+from trio.testing import MockClock
 
 from tests.compose.rough import Message, RoughServer
 from tests.support.tools import echo
@@ -278,7 +279,7 @@ async def test_what_takes_long_to_read_again_is_not_kept(values: int, is_kept: b
     assert (cache.find("tools/list", {}) is not None) is is_kept
 
 
-async def test_what_would_not_come_out_as_it_went_in_is_not_kept() -> None:
+async def test_what_would_not_come_out_as_it_went_in_is_not_kept(mock_clock: MockClock) -> None:
     from trio_mcp.client.cache import ConnectionCache
 
     cache = ConnectionCache()
