@@ -132,6 +132,22 @@ def test_a_person_sees_where_it_is_and_how_much_there_is(cli: CommandLine, serve
     assert done.err.startswith("16 things used; 12 same or renamed; 3 otherwise; 1 unknown.")
 
 
+def test_functions_with_a_context_are_tools_however_they_are_added(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "jobs.py").write_text(
+        "from fastmcp import Context\n"
+        "async def jobs(ctx: Context, status: str = None): raise ValueError(status)\n"
+        "async def helper(status: str = None): raise ValueError(status)\n"
+    )
+    done = cli("port", "--json", str(tmp_path))
+    assert [(row["use"], row["lines"]) for row in done.json] == [
+        ("Context", [1]),
+        ("None as a default that the annotation does not allow", [2]),
+        ("raise ValueError(…) in a tool", [2]),
+    ]
+
+
 def test_a_server_of_another_file_is_one_unless_it_is_ours(
     cli: CommandLine, tmp_path: Path
 ) -> None:

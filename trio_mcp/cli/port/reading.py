@@ -124,6 +124,9 @@ class _Reader:
             node.attr if isinstance(node, ast.Attribute) and self._is_module(node.value) else None
         )
 
+    def _is_context(self, parameter: ast.arg) -> bool:
+        return self._kind_named(parameter.annotation) == "context"
+
     def _is_module(self, node: ast.AST) -> bool:
         return isinstance(node, ast.Name) and self._imported.get(node.id) in _MODULES
 
@@ -148,9 +151,10 @@ class _Reader:
                 marks = {mark.attr for mark in _marks(node) if isinstance(mark, ast.Attribute)}
                 if node.decorator_list:
                     yield from _defaults(node)
-                if marks & _DECORATORS:
+                takes_context = any(map(self._is_context, node.args.args))  # added by `add_tool`
+                if marks & _DECORATORS or takes_context:
                     yield from _implicit(node)
-                if marks & _CALLERS:
+                if marks & _CALLERS or takes_context:
                     yield from _raised(node)
 
     def _keywords(self, call: ast.Call) -> Iterator[Use]:
