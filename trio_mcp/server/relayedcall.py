@@ -30,11 +30,11 @@ class RelayedCall(HandlerCall):
         context, arguments = self.context, self.arguments
         if arguments.__class__ is not dict or not context.server.chains.are_bare(context.method):
             return False
+        self.started = self._began = carrier.now()  # its time is over before that of what is sent
         self.sent = self.entry.relay.send(self, arguments, self.timeout, self._take_news)
         if self.sent is None:
             return False
         self._carrier = carrier
-        self.started = self._began = carrier.now()
         return True
 
     def run(self, scope: Scope) -> Awaitable[Answer | None]:
