@@ -56,6 +56,7 @@ NOT_FOR_TOOLS = [
     "trio_mcp.errors",
     "trio_mcp.registry.asking",
     "trio_mcp.registry.completions",
+    "trio_mcp.registry.content_results",
     "trio_mcp.registry.direct",
     "trio_mcp.registry.directories",
     "trio_mcp.registry.files",
@@ -72,6 +73,7 @@ NOT_FOR_TOOLS = [
     "trio_mcp.server.legacy_conversation",
     "trio_mcp.server.modern_conversation",
     "trio_mcp.server.relayedcall",
+    "trio_mcp.wire.content",
     "trio_mcp.wire.offers",
 ]
 """What a server with plain tools does not need, from its start to the answers of its tools."""

@@ -9,11 +9,11 @@ import trio
 from attrs import frozen
 
 from trio_mcp.layers.call import Call
+from trio_mcp.registry.content_results import ConvertedResult, converted
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.handlers import NO_EXTENSIONS
 from trio_mcp.registry.invalid import invalid_result
 from trio_mcp.registry.lifespan import Opened
-from trio_mcp.registry.results import ConvertedResult, converted
 from trio_mcp.registry.tools import Tool
 from trio_mcp.wire.answers import RawResult, Result
 from trio_mcp.wire.content import CallToolResult

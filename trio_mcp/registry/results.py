@@ -13,23 +13,25 @@
 | `CallToolResult` | as it is | as it is |
 
 Revisions that know objects only get `{"result": value}` if the output schema is of something else.
+
+Here is what becomes of values that are not content: most tools return no other, and their results
+are written without the classes of content. `content_results` has the others.
 """
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from __future__ import annotations
 
-import attrs
-from attrs import frozen
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
-from trio_mcp.registry.invalid import InvalidResult, checked_wire, invalid_result
+from trio_mcp.registry.invalid import InvalidResult, invalid_result
 from trio_mcp.schema import unstructure
 from trio_mcp.schema.returns import BYTES
-from trio_mcp.wire.content import CallToolResult, ContentBlock, TextContent
-from trio_mcp.wire.conversion import to_wire
 from trio_mcp.wire.jsonrpc import Json, encode
-from trio_mcp.wire.payloads import Content
-from trio_mcp.wire.revisions import Revision
+from trio_mcp.wire.payloads import STRUCTURED_SINCE, Content
+from trio_mcp.wire.revisions import SINCE, Revision
+
+if TYPE_CHECKING:  # most tools need none of its classes
+    from trio_mcp.wire.content import ContentBlock
 
 
 class ContentSource(Content):
@@ -71,105 +73,63 @@ def reads_files(value: Any) -> bool:
     return any(isinstance(piece, ContentSource) for piece in many)
 
 
-@frozen(eq=False, repr=False)
-class ConvertedResult:
-    """A result that was made and checked where the function ran."""
-
-    result: CallToolResult
-
-
-def converted(tool: ReturnsContent, value: Any) -> CallToolResult:
-    """Return a result that fits the tool's output schema, or raise `InvalidResult`."""
-    if isinstance(value, ConvertedResult):
-        return value.result
-    result = make_result(tool, value)
-    check_result(tool, result)
-    return result
+def is_plain(tool: ReturnsContent, value: Any) -> bool:
+    """Whether a value is no content, nor a list with some in it."""
+    if isinstance(value, list | tuple):
+        is_empty = tool.returns_blocks and not value
+        return not is_empty and not any(isinstance(piece, Content) for piece in value)
+    return not isinstance(value, Content)
 
 
-def result_to_wire(tool: ReturnsContent, value: Any, revision: Revision) -> dict[str, Json]:
-    """Turn what a tool returned into the members of a `tools/call` result.
+def plain_result(tool: ReturnsContent, value: Any, revision: Revision) -> dict[str, Json]:
+    """Turn a plain value that a tool returned into the members of a `tools/call` result.
 
     Raises:
-        InvalidResult: The value is no result, or does not fit the output schema (`-32603`).
+        InvalidResult: It has no JSON form, or does not fit the output schema (`-32603`).
     """
-    result = converted(tool, value)
-    structured = result.structured_content
-    has_one = structured is not None or (tool.check_output is not None and not result.is_error)
+    text, structured = text_and_structure(tool, value)
+    check_structure(tool, structured)
+    wire: dict[str, Json] = {"content": [] if text is None else [{"type": "text", "text": text}]}
+    return with_structure(tool, wire, structured, revision)
+
+
+def text_and_structure(tool: ReturnsContent, value: Any) -> tuple[str | None, Json]:
+    """Return the text and the structured content of a plain value, or raise `InvalidResult`."""
+    plain = json_of(tool, value)
+    if value is None and tool.check_output is None:
+        return None, None
+    is_structured = isinstance(plain, dict) or tool.check_output is not None
+    return text_of(tool, plain), plain if is_structured else None
+
+
+def check_structure(tool: ReturnsContent, structured: Json) -> None:
+    """Raise `InvalidResult` if structured content does not fit a tool's output schema."""
+    problem = None if tool.check_output is None else tool.check_output(structured)
+    if problem is not None:
+        message = f"Invalid handler result of tool {tool.name}: {problem}"
+        raise InvalidResult(message, problem)
+
+
+def with_structure(
+    tool: ReturnsContent,
+    wire: dict[str, Json],
+    structured: Json,
+    revision: Revision,
+    *,
+    failed: bool = False,
+) -> dict[str, Json]:
+    """Add structured content to the members of a result, as a revision wants it."""
+    has_one = structured is not None or (tool.check_output is not None and not failed)
     if revision.structured_objects_only and has_one:
         if tool.wrapped_output is not None:
             structured = {"result": structured}
         has_one = isinstance(structured, dict)
-    wire = _short_way(result)
-    if wire is None:
-        wire = to_wire(attrs.evolve(result, structured_content=None), revision)
-    # It is JSON already, and the converter would walk through all of it.
-    if has_one and _has_structure(revision):
+    if has_one and revision in SINCE[STRUCTURED_SINCE]:
         wire["structuredContent"] = structured
     return wire
 
 
-def _short_way(result: CallToolResult) -> dict[str, Json] | None:
-    """Write the most common result, a success in one text, without the converter."""
-    if result.is_error is not None or result.meta is not None or len(result.content) != 1:
-        return None
-    block = result.content[0]
-    if block.__class__ is not TextContent or (block.annotations, block.meta) != (None, None):
-        return None
-    return {"content": [{"type": "text", "text": block.text}]}
-
-
-@functools.cache
-def _has_structure(revision: Revision) -> bool:
-    return "structuredContent" in to_wire(CallToolResult([], structured_content={}), revision)
-
-
-def make_result(tool: ReturnsContent, value: Any) -> CallToolResult:
-    """Turn what a tool returned into a `CallToolResult`, by the table above."""
-    if isinstance(value, CallToolResult):
-        return _checked(tool, value, value)
-    if isinstance(value, ContentSource):
-        return CallToolResult([value.to_content()])
-    if isinstance(value, ContentBlock):
-        return _checked(tool, value, CallToolResult([value]))
-    if isinstance(value, list | tuple) and _holds_blocks(tool, value):
-        return _checked(tool, value, CallToolResult([_block(tool, piece) for piece in value]))
-    plain = _json(tool, value)
-    if value is None and tool.check_output is None:
-        return CallToolResult([])
-    structured = plain if isinstance(plain, dict) or tool.check_output is not None else None
-    return CallToolResult([_text(tool, plain)], structured_content=structured)
-
-
-def _holds_blocks(tool: ReturnsContent, values: Sequence[Any]) -> bool:
-    return any(isinstance(value, ContentBlock | ContentSource) for value in values) or (
-        tool.returns_blocks and not values
-    )
-
-
-def check_result(tool: ReturnsContent, result: CallToolResult) -> None:
-    """Raise `InvalidResult` if a tool with an output schema did not fail, but returned no such."""
-    if tool.check_output is not None and not result.is_error:
-        problem = tool.check_output(result.structured_content)
-        if problem is not None:
-            message = f"Invalid handler result of tool {tool.name}: {problem}"
-            raise InvalidResult(message, problem)
-
-
-def _checked(tool: ReturnsContent, value: Any, result: CallToolResult) -> CallToolResult:
-    wire = checked_wire(result, value, f"tool {tool.name}")
-    return attrs.evolve(result, structured_content=wire.get("structuredContent"))
-
-
-def _block(tool: ReturnsContent, value: Any) -> ContentBlock:
-    if isinstance(value, ContentSource):
-        return value.to_content()
-    if isinstance(value, ContentBlock):
-        return value
-    return _text(tool, _json(tool, value))
-
-
-def _json(tool: ReturnsContent, value: Any) -> Json:
+def json_of(tool: ReturnsContent, value: Any) -> Json:
     if isinstance(value, BYTES):  # base64 without a media type would be of no use
         raise invalid_result(value, f"tool {tool.name}")
     try:
@@ -178,10 +138,11 @@ def _json(tool: ReturnsContent, value: Any) -> Json:
         raise invalid_result(value, f"tool {tool.name}") from None
 
 
-def _text(tool: ReturnsContent, value: Json) -> TextContent:
+def text_of(tool: ReturnsContent, value: Json) -> str:
+    """Return JSON as text, and text as it is, or raise `InvalidResult`."""
     if isinstance(value, str):
-        return TextContent(value)
+        return value
     try:
-        return TextContent(encode(value)[:-1].decode())
+        return encode(value)[:-1].decode()
     except TypeError:
         raise invalid_result(value, f"tool {tool.name}") from None

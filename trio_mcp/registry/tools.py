@@ -163,9 +163,13 @@ class Tool(Handler):
     def to_result(self, value: Any, name: str, revision: Revision) -> dict[str, Json]:
         if value.__class__ is str and self.check_output is None:  # most of them, the shortest way
             return {"content": [{"type": "text", "text": value}]}
-        from trio_mcp.registry.results import result_to_wire  # no start waits for it
+        from trio_mcp.registry.results import is_plain, plain_result  # no start waits for it
 
-        return result_to_wire(self, value, revision)
+        if is_plain(self, value):
+            return plain_result(self, value, revision)
+        from trio_mcp.registry.content_results import content_result
+
+        return content_result(self, value, revision)
 
     def reads_files(self, value: Any) -> bool:
         from trio_mcp.registry.results import reads_files

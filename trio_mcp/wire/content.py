@@ -11,7 +11,7 @@ from attrs import field, frozen
 from trio_mcp.public import public
 from trio_mcp.wire.fields import base64_text, meta_field, optional, since, type_field, zero_to_one
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.payloads import Content, Icon
+from trio_mcp.wire.payloads import STRUCTURED_SINCE, Content, Icon
 from trio_mcp.wire.revisions import FIRST, SINCE, Revision
 from trio_mcp.wire.tags import Tagged
 
@@ -198,7 +198,7 @@ class CallToolResult(Content):
     """
 
     content: list[ContentBlock]
-    structured_content: Json = since(_2025_06)
+    structured_content: Json = since(STRUCTURED_SINCE)
     is_error: bool | None = optional()
     meta: dict[str, Json] | None = meta_field(FIRST)
 

@@ -81,6 +81,9 @@ class Content:
     __slots__ = ()
 
 
+STRUCTURED_SINCE: Final = _2025_06
+"""The first revision whose results have structured content."""
+
 WRAPS_RESULT: Final = "x-fastmcp-wrap-result"
 """Says in an output schema that `result` is what the tool has returned; FastMCP reads it, too."""
 

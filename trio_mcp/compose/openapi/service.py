@@ -28,7 +28,7 @@ from trio_mcp.compose.openapi.parameters import Pair
 from trio_mcp.compose.openapi.requests import Plan, ReadFile, build, origin_of
 from trio_mcp.compose.openapi.responses import NOTHING, Answer, contents_of, read, refusal_of
 from trio_mcp.errors import AuthorizationError, McpError, ResourceNotFound, ToolError
-from trio_mcp.registry.results import ConvertedResult
+from trio_mcp.registry.content_results import ConvertedResult
 from trio_mcp.system.certificates import trusted
 from trio_mcp.system.responses import SHOWN, shown_urls
 from trio_mcp.telemetry import current_trace
