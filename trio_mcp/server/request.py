@@ -78,9 +78,8 @@ class RequestContext:
 
     def completed(self, answer: Answer) -> Answer:
         """Do the same with an answer, if it is a result."""
-        revision = self.caller.revision
-        if revision.modern and isinstance(answer, Result):
-            answer.members = self.server.complete(answer.members, revision)
+        if isinstance(answer, Result):
+            self.server.complete(answer.members, self.caller.revision)
         return answer
 
     def binding(self, kind: str) -> Json | HashedBinding:

@@ -93,7 +93,7 @@ class Server:
             provider.roots_changed(state, session.connection_id, session.principal)
 
     def complete(self, result: dict[str, Json], revision: Revision) -> dict[str, Json]:
-        """Add to a result what the modern revisions want in every result."""
+        """Add to a result what the modern revisions want in every result, and return it."""
         if not revision.modern:
             return result
         meta = self._meta.get(revision)
