@@ -239,6 +239,28 @@ async def test_calls_run_side_by_side_and_can_be_cancelled() -> None:
         assert (worker.cancelled, worker.finished) == (1, 2)
 
 
+async def test_a_long_message_counts_until_its_call_has_ended() -> None:
+    """Its POST is answered long before, so a client could have any number of calls that wait."""
+    go_on, long = trio.Event(), "x" * 100_000
+
+    async def wait(text: str) -> int:
+        await go_on.wait()
+        return len(text)
+
+    policy, limits = HttpPolicy(max_received_bytes=400_000), Limits(max_message_bytes=300_000)
+    async with connected(registry_of(wait), policy=policy, limits=limits) as client:
+        for _ in range(2):
+            await client.tell(client.call_of("wait", text=long))
+        refused = await client.post(client.call_of("wait", text=long))
+        assert refused.status == 429
+        go_on.set()
+        for _ in range(2):
+            assert text_of(await client.stream.message()) == str(len(long))
+        await wait_all_tasks_blocked()
+        for _ in range(5):
+            assert text_of(await client.call("wait", text=long)) == str(len(long))
+
+
 async def test_questions_are_answered_with_a_post() -> None:
     async def places(context: Context) -> list[str]:
         return [str(each.uri) for each in await context.roots()]

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
+from weakref import finalize
 
 import trio
 from attrs import define, field
@@ -70,6 +71,10 @@ class LongBody:
         """Hold nothing any more."""
         self.bodies.count(self.owner, -self.size)
         self.size = 0
+
+    def leave_when_unused(self) -> None:
+        """Hold nothing any more once nothing refers to it."""
+        finalize(self, self.bodies.count, self.owner, -self.size).atexit = False
 
 
 class Bodies:

@@ -13,9 +13,12 @@ share sessions, a POST may come to any of them: `Sharing` takes it to the one wi
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs, quote
+from weakref import WeakKeyDictionary
 
 import trio
 from attrs import define, field
@@ -23,11 +26,13 @@ from attrs import define, field
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.background import background_task
 from trio_mcp.peer.connection import Connection
+from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.telemetry import HTTP
 from trio_mcp.transports.http.answering import while_connected
+from trio_mcp.transports.http.bodies import LongBody
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.posted import accepts, check_json, read_message
 from trio_mcp.transports.http.request import EVENTS, HttpRequest, Methods, Refusal, stopping
@@ -35,8 +40,9 @@ from trio_mcp.transports.http.sessions import Sessions
 from trio_mcp.transports.http.shares import Shares
 from trio_mcp.transports.http.sharing.interface import Sharing, Take
 from trio_mcp.transports.stream import run_connection
+from trio_mcp.wire.answers import Answer
 from trio_mcp.wire.framing import Frame
-from trio_mcp.wire.jsonrpc import Message
+from trio_mcp.wire.jsonrpc import Message, Request
 from trio_mcp.wire.sse import encode_event
 
 _SESSION: Final = "session_id"
@@ -46,7 +52,11 @@ class SseLines:
     """The server's end of the lines that travel in both directions (a `LineTransport`)."""
 
     def __init__(self) -> None:
-        self.deliver, self._delivered = trio.open_memory_channel[bytes](0)
+        delivering = trio.open_memory_channel[tuple[bytes, LongBody | None]](0)
+        self.deliver, self._delivered = delivering
+        self._bodies: deque[LongBody | None] = deque()  # of the lines that were received
+        self.body: LongBody | None = None
+        """What the line that is being dealt with counts for."""
         self._events = b""  # what waits to be passed on
         self._finished = False
         self._broken = False
@@ -88,7 +98,12 @@ class SseLines:
     # -- for the connection (`LineTransport`) --------------------------------------------
 
     async def receive(self) -> list[Frame]:
-        return [await self._delivered.receive()]
+        line, body = await self._delivered.receive()
+        self._bodies.append(body)
+        return [line]
+
+    def begin_line(self, line: bytes) -> None:
+        self.body = self._bodies.popleft()
 
     async def send(self, lines: list[bytes]) -> None:
         """Have lines passed on, and wait until they are. Cancelled meanwhile, they still are."""
@@ -98,6 +113,23 @@ class SseLines:
             await self._changed.park()
         if self._broken:
             raise trio.BrokenResourceError("the client has left")
+
+
+class _SseDispatcher(Dispatcher):
+    """Has a long message count until the requests in it are closed: its POST ends before."""
+
+    def __init__(self, server: Server, session: Session, stream: SseLines) -> None:
+        super().__init__(server, session)
+        self._stream = stream
+        self._bodies: WeakKeyDictionary[InboundRequest, LongBody] = WeakKeyDictionary()
+
+    def begin(self, request: Request, in_batch: bool) -> Answer | InboundRequest:
+        opened, body = super().begin(request, in_batch), self._stream.body
+        if not in_batch:
+            self._stream.body = None
+        if body is not None and isinstance(opened, InboundRequest):
+            self._bodies[opened] = body
+        return opened
 
 
 @define(eq=False)
@@ -120,10 +152,19 @@ class _SseSession:
         if authorization is not None:
             self.lease.deadline = max(self.lease.deadline, authorization.deadline)
 
-    async def take(self, line: bytes, authorization: Authorization | None) -> bool:
+    async def take(
+        self,
+        line: bytes,
+        authorization: Authorization | None,
+        http: HttpRequest | None = None,
+    ) -> bool:
+        """Take a message, and what it counts for from the request that has brought it."""
+        body = None if http is None else http.take_long_body()
+        if body is not None:
+            body.leave_when_unused()
         self.renew(authorization)
         try:
-            await self.stream.deliver.send(line)
+            await self.stream.deliver.send((line, body))
         except trio.BrokenResourceError:
             return False
         return True
@@ -189,8 +230,9 @@ class SseEndpoint:
 
         connection = Connection(
             stream,
-            Dispatcher(self._server, session),
+            _SseDispatcher(self._server, session, stream),
             self._server.limits,
+            on_line=stream.begin_line,
             shared_slots=self._shares.slots_of(http.owner),
             on_drain=no_more,
             on_stuck=lambda labels: stream.finish(),
@@ -249,7 +291,7 @@ class SseEndpoint:
         if session.session.principal != http.principal:
             raise _no_session()
         session.renew(http.authorization)
-        return session.take
+        return partial(session.take, http=http)
 
 
 def _no_session() -> Refusal:
