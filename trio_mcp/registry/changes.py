@@ -52,7 +52,7 @@ class Topic:
     """Which of the things that there are under the key."""
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class Notice:
     """A notification to one client alone, as a line that is ready to be sent."""
 

@@ -25,7 +25,7 @@ Offered = Literal["tool", "resource", "resource template", "prompt"]
 Params = Mapping[str, Json]
 
 
-@frozen(eq=False, kw_only=True)
+@frozen(eq=False, kw_only=True, repr=False)
 class EntryKind:
     """One kind of entry."""
 
@@ -57,7 +57,7 @@ class EntryKind:
         return _imported(self.description)
 
 
-@frozen(eq=False, kw_only=True)
+@frozen(eq=False, kw_only=True, repr=False)
 class ListedKind(EntryKind):
     """A kind of entry that has a table, and a list."""
 

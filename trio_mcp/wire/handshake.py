@@ -10,7 +10,7 @@ from trio_mcp.wire.fields import meta_field
 from trio_mcp.wire.jsonrpc import Json
 
 
-@frozen(kw_only=True)
+@frozen(eq=False, kw_only=True, repr=False)
 class InitializeParams:
     """Parameters of `initialize`."""
 
@@ -19,7 +19,7 @@ class InitializeParams:
     client_info: Json = None
 
 
-@frozen(kw_only=True)
+@frozen(eq=False, kw_only=True, repr=False)
 class InitializeResult:
     """What a server answers to `initialize`."""
 
@@ -29,7 +29,7 @@ class InitializeResult:
     instructions: Json = None
 
 
-@frozen(kw_only=True)
+@frozen(eq=False, kw_only=True, repr=False)
 class DiscoverResult:
     """What a server answers to `server/discover`."""
 
