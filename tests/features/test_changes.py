@@ -126,7 +126,7 @@ async def told(client: RawClient) -> list[Any]:
 
 def updated(uri: str, id: Any = None) -> dict[str, Any]:
     meta = {} if id is None else {"_meta": {SUBSCRIPTION: id}}
-    return {"jsonrpc": "2.0", "method": UPDATED, "params": {**meta, "uri": uri}}
+    return {"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": uri, **meta}}
 
 
 def list_changed(kind: str, id: Any = None) -> dict[str, Any]:
