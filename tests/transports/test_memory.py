@@ -287,3 +287,16 @@ async def test_integers_of_any_size_survive(registry):
     async with connect(registry) as client:
         result = await client.call_tool("double", {"number": 2**70})
         assert result.structured_content == {"double": 2**71}
+
+
+async def test_a_server_that_reads_no_more_holds_up_no_client_that_leaves(registry, autojump_clock):
+    """As many calls wait as may, so what it would read next is left: that its client is gone."""
+    limits = Limits(max_concurrent_calls=1, max_waiting_bytes=0, tool_timeout=1000)
+    async with connect(registry, limits=limits, tool_timeout=1000) as client:
+        async with trio.open_nursery() as nursery:
+            for _ in range(10):
+                nursery.start_soon(client.call_tool, "sleep", {"seconds": 900})
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        left = trio.current_time()
+    assert trio.current_time() - left < 5

@@ -60,6 +60,10 @@ class MemoryLines:
         except trio.WouldBlock:
             await self._send.send(frames)
 
+    def has_hung_up(self) -> bool:
+        """Whether the other side has left, even if something of it is not read yet."""
+        return not self._receive.statistics().open_send_channels
+
     def __enter__(self) -> Self:
         return self
 
@@ -91,7 +95,8 @@ async def serve_in_memory(registry: Registry, limits: Limits) -> AsyncIterator[M
         session = Session()
         dispatcher = Dispatcher(Server(registry, limits, opened), session)
         # Who leaves the block wants no answers, so what runs then gets no grace.
-        connection = Connection(theirs, dispatcher, evolve(limits, eof_grace=0))
+        limits = evolve(limits, eof_grace=0)
+        connection = Connection(theirs, dispatcher, limits, has_hung_up=theirs.has_hung_up)
         finished = trio.Event()
 
         async def serve() -> None:
