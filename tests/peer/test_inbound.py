@@ -603,6 +603,8 @@ class AnyOrder(RuleBasedStateMachine):
             if ticket.request.waiting_in is not None:
                 del peer.open[ticket.request.id]
                 ticket.stage = "closed"
+            elif ticket.request.scope is None:  # no task has begun with it
+                ticket.cause = ticket.cause or Cause.SHUTDOWN
         for queue in self.queues.values():
             queue[:] = [each for each in queue if each.inbound is not peer.inbound]
         peer.is_ending = True
