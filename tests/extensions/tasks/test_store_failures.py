@@ -171,7 +171,7 @@ async def test_a_result_waits_for_its_file_beside_another_process(tmp_path: Path
         await store.failed.park()
         await other.failed.park()
         store.time = other.time = 2000.0
-        store.is_away = False  # and for the other one later: real threads keep no order
+        store.is_away = False  # the other one stays without: with real threads, it could come first
         assert (await ours.result(id)).text == "waited"
 
 

@@ -442,6 +442,19 @@ async def test_a_socket_that_is_ready_for_nothing_is_waited_for(monkeypatch) -> 
     assert min(calls.values()) >= 3
 
 
+async def leave_while_it_writes(app, ended: trio.Event) -> None:
+    """Begin to read a response, and leave; the app ends, and no connection fails or stays."""
+    async with on_tcp(app) as server:
+        client = await server.connect()
+        await client.send(get())
+        await client.receive()
+        await client.stream.aclose()
+        await ended.wait()
+        while server.counters.connections:
+            await trio.lowlevel.checkpoint()
+        assert server.counters.failed == 0
+
+
 async def test_a_reset_while_writing_cancels_the_app() -> None:
     ended = trio.Event()
 
@@ -453,15 +466,7 @@ async def test_a_reset_while_writing_cancels_the_app() -> None:
         finally:
             ended.set()
 
-    async with on_tcp(app) as server:
-        client = await server.connect()
-        await client.send(get())
-        await client.receive()
-        await client.stream.aclose()
-        await ended.wait()
-        while server.counters.connections:
-            await trio.lowlevel.checkpoint()
-        assert server.counters.failed == 0
+    await leave_while_it_writes(app, ended)
 
 
 async def test_what_is_sent_without_waiting_is_whole_and_in_its_place() -> None:
@@ -501,15 +506,7 @@ async def test_a_client_that_leaves_while_the_rest_follows_cancels_the_app() -> 
         finally:
             ended.set()
 
-    async with on_tcp(app) as server:
-        client = await server.connect()
-        await client.send(get())
-        await client.receive()
-        await client.stream.aclose()
-        await ended.wait()
-        while server.counters.connections:
-            await trio.lowlevel.checkpoint()
-        assert server.counters.failed == 0
+    await leave_while_it_writes(app, ended)
 
 
 async def test_a_client_that_does_not_read_holds_up_its_app_and_nobody_else() -> None:
