@@ -6,15 +6,12 @@ The same echo three times, each in a server of its own on stdio. They take turns
 processor time of a server counts: other work on the machine disturbs it less than any other figure.
 """
 
-from argparse import ArgumentParser
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import trio
 
 from benchmarks.peers import python_server
-from benchmarks.records import provenance, write
-from benchmarks.tables import table
+from benchmarks.records import recording, show
 from trio_mcp import Client, connect
 from trio_mcp.transports import ProcessOptions
 
@@ -71,15 +68,9 @@ async def measure() -> list[list[str]]:
 
 
 def main() -> None:
-    parser = ArgumentParser(prog="python -m benchmarks.functions", description=__doc__)
-    parser.add_argument("--record", type=Path, metavar="FILE", help="keep the figures there")
-    options = parser.parse_args()
+    options = recording("functions", __doc__)
     headers = ["A tool", "CPU µs", f"CPU µs @{WINDOW}", "× Trio @64"]
-    rows = trio.run(measure)
-    print(table(headers, rows))
-    if options.record:
-        counted = {"headers": headers, "rows": rows}
-        write(options.record, {"made": provenance(), "counted": counted})
+    show(headers, trio.run(measure), options.record)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ that nothing protects, by the least processor time that each takes for as many c
 import html
 import json
 import re
-from argparse import ArgumentParser
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from hashlib import sha256
@@ -24,8 +23,7 @@ import trio
 from attrs import define, field
 
 from benchmarks.peers import Peer, python_server
-from benchmarks.records import provenance, write
-from benchmarks.tables import table
+from benchmarks.records import recording, show
 from benchmarks.wrk import META, headers_of, serving
 
 CLIENTS = 1000
@@ -177,14 +175,8 @@ def measure() -> list[list[str]]:
 
 
 def main() -> None:
-    parser = ArgumentParser(prog="python -m benchmarks.logins", description=__doc__)
-    parser.add_argument("--record", type=Path, metavar="FILE", help="keep the figures there")
-    options = parser.parse_args()
-    headers, rows = ["What", "Figure"], measure()
-    print(table(headers, rows))
-    if options.record:
-        counted = {"headers": headers, "rows": rows}
-        write(options.record, {"made": provenance(), "counted": counted})
+    options = recording("logins", __doc__)
+    show(["What", "Figure"], measure(), options.record)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,14 @@ import os
 import platform
 import shutil
 import subprocess
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from benchmarks.tables import table
 
 _ROOT = Path(__file__).parent.parent
 _WIDTH = 200
@@ -56,6 +59,20 @@ def write(path: Path, content: dict[str, Any]) -> None:
     """Write a record, making its folder where needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(_laid_out(content, "") + "\n", encoding="utf-8")
+
+
+def recording(name: str, purpose: str | None) -> Namespace:
+    """Read the command line of a benchmark that may keep its one table in a file."""
+    parser = ArgumentParser(prog=f"python -m benchmarks.{name}", description=purpose)
+    parser.add_argument("--record", type=Path, metavar="FILE", help="keep the figures there")
+    return parser.parse_args()
+
+
+def show(headers: list[str], rows: list[list[str]], record: Path | None) -> None:
+    """Print a table, and keep it if there is a file for it."""
+    print(table(headers, rows))
+    if record:
+        write(record, {"made": provenance(), "counted": {"headers": headers, "rows": rows}})
 
 
 def _laid_out(value: Any, margin: str) -> str:
