@@ -12,7 +12,7 @@ import pytest
 import trio
 import trio.testing
 from attrs import define, field
-from trio.testing import memory_stream_pair, wait_all_tasks_blocked
+from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_tasks_blocked
 
 from tests.compose.rough import Message, RoughClient, RoughServer, Wire
 from trio_mcp import Limits, Registry, Remote, serve_stream
@@ -300,7 +300,7 @@ async def test_an_id_is_in_use_until_it_is_answered(proxy: Open) -> None:
 
 async def test_a_caller_that_does_not_read_holds_up_no_other(proxy: Open) -> None:
     async with proxy() as front, front.client() as other:
-        ours, theirs = memory_stream_pair()
+        ours, theirs = lockstep_stream_pair()
         idle = RoughClient(Wire(ours), "modern", {})
         limits = Limits(max_outgoing_bytes=1000)
         front.nursery.start_soon(partial(serve_stream, front.registry, theirs, limits=limits))
@@ -314,6 +314,28 @@ async def test_a_caller_that_does_not_read_holds_up_no_other(proxy: Open) -> Non
         front.nursery.start_soon(idle.listen)
         for id, _ in calls:
             assert "result" in await idle.until(answer_to(id))
+
+
+async def test_a_caller_that_does_not_read_keeps_its_slots(proxy: Open) -> None:
+    """Otherwise what waits behind would be asked for, and its answers kept, without bound."""
+    async with proxy() as front:
+        ours, theirs = lockstep_stream_pair()
+        idle = RoughClient(Wire(ours), "modern", {})
+        limits = Limits(max_outgoing_bytes=1000, max_concurrent_calls=2)
+        front.nursery.start_soon(partial(serve_stream, front.registry, theirs, limits=limits))
+        large = {**FULL, "content": [{"type": "text", "text": "x" * 50_000}]}
+        for number in range(20):
+            await idle.begin("tools/call", {"name": "work", "arguments": {"number": number}}, {})
+        asked = 0
+        while True:
+            await wait_all_tasks_blocked()
+            calls = [each for each in front.server.heard if each.get("method") == "tools/call"]
+            if len(calls) == asked:
+                break
+            for call in calls[asked:]:
+                await front.answer(call, result=large)
+            asked = len(calls)
+        assert 2 <= asked < 6
 
 
 async def test_the_log_says_how_it_ended_and_how_long_it_took(
