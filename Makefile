@@ -73,10 +73,13 @@ soak: $(VENV)/.test  ## Call servers for TIME seconds, or CALLS times, and see w
 	@$(BIN)/python -m tests.soak.run $(if $(CALLS),--calls $(CALLS),--time $(TIME)) \
 		--record docs/measured/soak.json
 
-check: $(VENV)/.lint $(VENV)/.docs  ## Check format, lint, words, types and documentation
+check: $(VENV)/.lint $(VENV)/.docs  ## Check format, lint, spelling, words, types and documentation
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/python -m tests.docs.words
+	@$(BIN)/codespell README.md docs trio_mcp
+	@$(BIN)/proselint --config .proselintrc.json check README.md \
+		$$(find docs -name '*.md' -not -path 'docs/_build/*')
 	@$(MAKE) --no-print-directory -j2 docs types types-on-win32 types-on-darwin
 
 types: $(VENV)/.lint

@@ -9,7 +9,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Counters:
-    """Counts that never fall. A label must have few values: each is kept for ever."""
+    """Counts that never fall. A label must have few values: each is kept forever."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, Labels]] = Counter()

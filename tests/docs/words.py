@@ -20,6 +20,7 @@ INSTEAD = {
     r"(is|are|be|was|were|been|being) told": "'gets', 'is notified', 'receives', 'hears'",
     r"what is there": "name the thing",
     r"for each in": "name the thing: 'for tool in tools'",
+    r"for ever": "'forever'",
 }
 """By pattern, what to write in its place."""
 

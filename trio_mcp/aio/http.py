@@ -397,7 +397,7 @@ def http_app(*args: Any, **options: Any) -> HttpApp:
 
     A request whose client has left is cancelled. At SIGINT and SIGTERM, if the server handles
     them, subscriptions and streams end at once and calls after `Limits.shutdown_grace` seconds;
-    a server that waits for its connections would wait for them for ever.
+    a server that waits for its connections would wait for them forever.
 
     Example:
         >>> app = http_app(Registry("empty"))  # uvicorn module:app

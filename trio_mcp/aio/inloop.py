@@ -100,7 +100,7 @@ class LoopCall(Generic[T]):
                 self.detach()
 
     def detach(self) -> None:
-        """Have the end of the loop not wait for it, which may be for ever."""
+        """Have the end of the loop not wait for it, which may be forever."""
         if self._task is not None:
             asyncio.tasks._unregister_task(self._task)
 

@@ -419,7 +419,7 @@ class Remote(Provider):
         table = kind.table
         if kind is TOOL:
             await session_of(client).take_tools(listed)
-        if kind is PROMPT:  # what was there before must not be kept for ever
+        if kind is PROMPT:  # what was there before must not be kept forever
             self._real_names = {}
         aside = convert if self._dereference_schemas else offload  # a small list may get large
         found, refused = await aside(partial(self._items, kind), listed)

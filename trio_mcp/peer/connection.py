@@ -7,7 +7,7 @@ Memory channels join the three, and they are bounded: who cannot put anything in
 dispatcher goes on while all slots for calls are taken, because a cancellation may come next; it
 pauses only when too much waits to be run or to be written.
 
-Who asks reads on while its output is full (`reads_on`). Otherwise both sides could wait for ever,
+Who asks reads on while its output is full (`reads_on`). Otherwise both sides could wait forever,
 each for the other one to read: one with requests, one with responses. A response asks for nothing
 more.
 

@@ -515,7 +515,7 @@ class Inbound:
                 self.cancel(request, Cause.SHUTDOWN)
 
     def end_long_lived(self) -> None:
-        """End the requests that would go on for ever."""
+        """End the requests that would go on forever."""
         for request in self:
             if request.long_lived:
                 self.cancel(request, Cause.SHUTDOWN)

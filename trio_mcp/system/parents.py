@@ -29,7 +29,7 @@ else:
         """Wait until the process that has started this one has exited.
 
         Where that cannot be known, because it has exited before or is the first one of the system,
-        this waits for ever. If cancelled, nothing is left behind.
+        this waits forever. If cancelled, nothing is left behind.
         """
         parent = os.getppid()
         if parent <= _FIRST:

@@ -270,7 +270,7 @@ async def parent_exited() -> None:
     """Wait until the process that has started this one has exited.
 
     An id is given to another process once its own has exited. So where there is none of that id, or
-    one that is younger than this process, it has exited before, and this waits for ever.
+    one that is younger than this process, it has exited before, and this waits forever.
     """
     handle = open_process(_WATCH, False, _parent())
     if not handle:

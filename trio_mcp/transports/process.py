@@ -382,7 +382,7 @@ async def open_process(
     process, group = await _spawn(command, options)
     transport = StdioTransport(process, group, options, limits)
     try:
-        # Cancelled at the end, because a child may hold stderr open for ever.
+        # Cancelled at the end, because a child may hold stderr open forever.
         async with background_task(
             transport._watch, partial(transport._drain_stderr, process.stderr)
         ):

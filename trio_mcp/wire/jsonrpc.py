@@ -268,7 +268,7 @@ def _unread(line: bytes, error: ValueError, max_batch: int, max_values: int) -> 
         return None
     if bare.startswith(_BOM):  # RFC 8259, section 8.1: a byte order mark may be ignored
         bare = bare[len(_BOM) :].lstrip(_SPACE)
-        if not bare.startswith(_BOM):  # one of them: this does not go on for ever
+        if not bare.startswith(_BOM):  # one of them: this does not go on forever
             return decode(bare, max_batch, max_values)
     reason = _explain(bare, error)
     shown = McpError(PARSE_ERROR, f"Parse error: {reason}", {"reason": reason})

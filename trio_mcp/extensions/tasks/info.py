@@ -35,7 +35,7 @@ class TaskInfo:
     updated_at: str | None = None
     """When it has changed, likewise."""
     ttl: float | None = None
-    """Seconds from its creation for which the server keeps it; `None` for ever."""
+    """Seconds from its creation for which the server keeps it; `None` forever."""
     poll_interval: float = _NO_INTERVAL
     """Seconds to wait before asking again: what the server says, but from 0.05 to 60."""
     questions: dict[str, Any] = field(factory=dict, repr=False)

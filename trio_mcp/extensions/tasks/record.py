@@ -68,7 +68,7 @@ class Record(Kept):
     """Seconds since 1970, as `updated`."""
     updated: float
     ttl: float | None
-    """Seconds from its creation; `None` for ever."""
+    """Seconds from its creation; `None` forever."""
     poll_interval: float
     status: Status = "working"
     message: str | None = None

@@ -113,7 +113,7 @@ class Tasks(ServerExtension):
             `serve_http(store=...)` or as workers; if it shares none, in memory, and end with the
             process. Processes that share a store, and serve registries of the same name, share the
             tasks.
-        ttl: Seconds for which a task is kept, from its creation; `inf` for ever. It is ended when
+        ttl: Seconds for which a task is kept, from its creation; `inf` forever. It is ended when
             they have passed.
         poll_interval: Seconds for which a client waits before it asks again for a task's state.
         max_running: How many tasks run at once in this process; three quarters of them may be one

@@ -41,7 +41,7 @@ class Worker:
     """When it runs tasks again that others have begun: it may be the first to see the store."""
 
     async def run(self) -> None:
-        """Run what is due, for ever."""
+        """Run what is due, forever."""
         kept, failures = self.host.kept, 0
         while True:
             try:

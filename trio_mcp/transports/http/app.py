@@ -240,7 +240,7 @@ class HttpApp:
             yield StoreSharing(measured, self.registry, self._sessions)
 
     def stop(self) -> None:
-        """End what would go on for ever: subscriptions, and the streams of sessions."""
+        """End what would go on forever: subscriptions, and the streams of sessions."""
         if self._mcp is not None:
             self._mcp.stop()
         if self._sse is not None:

@@ -107,7 +107,7 @@ class McpEndpoint:
         return {"GET": self._get, "POST": self._post, "DELETE": self._delete}
 
     def stop(self) -> None:
-        """End what would go on for ever: subscriptions, and the streams of sessions."""
+        """End what would go on forever: subscriptions, and the streams of sessions."""
         self.stopping = True
         for inbound in list(self._alone):
             inbound.end_long_lived()
@@ -131,7 +131,7 @@ class McpEndpoint:
         if not accepts(http, JSON, EVENTS):
             raise Refusal(406, "The client must accept application/json and text/event-stream.")
         answering = await self._read_message(http)
-        await answering  # which may last for ever, so nothing of the message is kept here
+        await answering  # which may last forever, so nothing of the message is kept here
 
     async def _read_message(self, http: HttpRequest) -> Awaitable[None]:
         """Read a message, and return what answers it."""

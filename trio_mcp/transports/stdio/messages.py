@@ -97,7 +97,7 @@ class Backlog:
         """Keep nothing any more. Returns whether all was written, or nothing can be.
 
         If so, what is said from now on is written as if this did not exist. Otherwise what does not
-        fit is dropped for good: the process would wait for ever to say its last words.
+        fit is dropped for good: the process would wait forever to say its last words.
         """
         with self._lock:
             self._is_stuck = not self._is_over and bool(self._kept or self._is_sending)

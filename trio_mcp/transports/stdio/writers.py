@@ -4,7 +4,7 @@ Strategy: write first, and wait only for what did not fit.  A pipe or terminal i
 through a non-blocking description of our own, a socket with the wish not to block given
 per call.  A pipe that cannot be opened again gets pieces so small that, once it is
 writable, they cannot block.  Everything else is written in a worker thread: a regular
-file in pieces that are always finished; a device that may block for ever is abandoned on
+file in pieces that are always finished; a device that may block forever is abandoned on
 cancellation and is broken from then on, since there is no telling what it still takes.
 """
 
@@ -117,7 +117,7 @@ class ThreadWriter(ThreadEnd, Writer):
 
     Args:
         fd: The descriptor; the writer owns it.
-        may_block: Whether a write can take for ever, and must be abandoned when
+        may_block: Whether a write can take forever, and must be abandoned when
             cancelled.
     """
 
