@@ -68,8 +68,11 @@ ROWS: Final = (
     ),
     Row(
         "open requests over HTTP, streams and subscriptions among them",
-        [HttpPolicy().max_concurrent_each],
-        [f"{HTTP}/test_shares.py::test_one_address_has_so_many_open_requests"],
+        [HttpPolicy().max_concurrent_each, 32],
+        [
+            f"{HTTP}/test_shares.py::test_one_address_has_so_many_open_requests",
+            f"{HTTP}/test_shares.py::test_what_may_not_stay_is_bounded_too",
+        ],
     ),
     Row(
         "bodies of requests that are longer than 65,536 bytes, until they have been answered",

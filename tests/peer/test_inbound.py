@@ -27,6 +27,7 @@ LEAST_BYTES = 1024
 """What a waiting request counts at least."""
 DUPLICATE = "Invalid request: this id is already in use"
 STOPPING = "Server is shutting down"
+BUSY = "Too many requests wait; try again when some have been answered"
 WAY_BACK = ReplyChannel()
 IN_ITS_PLACE = Result("in its place")
 
@@ -98,7 +99,10 @@ class Desk:
         self.replys: list[Response] = []
         self.changes = 0
         self.slots = slots or Slots(1)
-        self.inbound = Inbound(self.handler, self.slots, self.replys.append, self.change)
+        self.is_full = False
+        self.inbound = Inbound(
+            self.handler, self.slots, self.replys.append, self.change, lambda: self.is_full
+        )
         self.numbers = iter(range(100))
 
     def change(self) -> None:
@@ -144,6 +148,18 @@ def test_it_waits_for_a_slot_and_counts_meanwhile():
     assert second.has_slots
     assert desk.inbound.waiting_bytes == LEAST_BYTES
     assert desk.changes == 1
+
+
+def test_what_would_wait_is_refused_while_too_much_does():
+    desk = Desk(Slots(2, Slots(1)))
+    first = desk.admit(1)
+    desk.is_full = True
+    assert contents(desk.admit(2), 2) == (2, BUSY)
+    assert contents(desk.admit(3, "now")) == 2
+    assert desk.admit(4, "long").waiting_in is None
+    assert (desk.slots.free, desk.slots.waiting, desk.inbound.waiting_bytes) == (1, 0, 0)
+    desk.inbound.close(first)
+    assert desk.admit(2).has_slots, "its id is free, and there is a slot"
 
 
 def test_what_goes_on_for_ever_needs_no_slot():
@@ -318,7 +334,10 @@ class Peer:
         self.handler = Handler()
         self.replys = 0
         self.changes = 0
-        self.inbound = Watched(self.handler, self.slots, self.responded, self.changed)
+        self.is_full = False
+        self.inbound = Watched(
+            self.handler, self.slots, self.responded, self.changed, lambda: self.is_full
+        )
         self.inbound.peer = self
         self.open: dict[object, Ticket] = {}
         self.draining = self.is_ending = False
@@ -340,7 +359,13 @@ class Peer:
             return request.id, DUPLICATE
         if self.draining:
             return request.id, STOPPING
+        if request.method == "work" and self.is_full and not self.has_room:
+            return request.id, BUSY
         return request.params["n"] if request.method == "now" else None
+
+    @property
+    def has_room(self) -> bool:
+        return bool(self.slots.free and self.machine.shared.free)
 
     def admitted(self, request, answer, expected) -> None:
         ticket = self.machine.tickets[request.params["n"]]
@@ -509,6 +534,10 @@ class AnyOrder(RuleBasedStateMachine):
             for kind, id in entries
         ]
         peer.take(Batch(messages), batch)
+
+    @rule(peer=peers)
+    def too_much_waits_or_no_more(self, peer) -> None:
+        self.peers[peer].is_full = not self.peers[peer].is_full
 
     @rule(peer=peers, message=st.sampled_from([Notification("note", {}), Response(1, "x")]))
     def what_needs_no_answer_arrives(self, peer, message) -> None:

@@ -15,7 +15,11 @@ from tests.support.tools import (
     text_of,
     wait,
 )
-from trio_mcp import Limits
+from trio_mcp import Context, Limits
+
+ECHO = {"name": "echo", "arguments": {"text": "x"}}
+NO = {"action": "decline"}
+BUSY = "Too many requests wait; try again when some have been answered"
 
 
 class Gauge:
@@ -266,6 +270,47 @@ async def test_calls_that_wait_are_bounded_in_bytes(autojump_clock):
             await client.receive_many(1000)
         assert sorted(gauge.started) == list(range(1000))
         assert gauge.most == 2
+
+
+async def ask(context: Context) -> str:
+    """Ask the caller, and return what was chosen."""
+    return (await context.elicit("Go on?", bool)).action
+
+
+async def ask_later(context: Context) -> str:
+    """Do the same after a while."""
+    await trio.sleep(30)
+    return await ask(context)
+
+
+@pytest.mark.requirement("B2", "H8")
+@pytest.mark.parametrize("tool", [ask, ask_later])
+async def test_an_answer_is_read_behind_more_calls_than_may_wait(tool, autojump_clock):
+    """What a running call waits for may come last: so the calls before it are read, or refused."""
+    limits = Limits(max_concurrent_calls=2, max_waiting_bytes=5 * 1024)
+    can = {"elicitation": {}}
+    async with serving(
+        registry_of(tool, echo), limits, pair=lockstep_stream_pair, capabilities=can
+    ) as (client, _):
+        asking = [await client.start(tool.__name__) for _ in range(2)]
+        calls = [client.request_of("tools/call", ECHO) for _ in range(20)]
+        if tool is ask:  # else they ask while it has stopped to read
+            questions = [await client.receive() for _ in asking]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.send_bytes, b"".join(map(raw, calls)))
+            await wait_all_tasks_blocked()
+            if tool is ask_later:
+                questions = [await client.receive() for _ in asking]
+            assert trio.current_time() == (30 if tool is ask_later else 0)
+            refused = [await client.receive() for _ in range(20 - 6)]
+            assert {error_of(each) for each in refused} == {(-32000, BUSY)}
+            assert trio.current_time() < 32
+        answers = [{"jsonrpc": "2.0", "id": each["id"], "result": NO} for each in questions]
+        await client.send(*answers)
+        served = await client.receive_many(2 + 6)
+        assert [text_of(served[id]) for id in asking] == ["decline"] * 2
+        assert not {each["id"] for each in refused} & set(served)
+        assert trio.current_time() < 32
 
 
 @pytest.mark.requirement("B2", "B7")

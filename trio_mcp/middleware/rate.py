@@ -17,7 +17,7 @@ from trio_mcp.registry.middleware import Around, McpCall, McpRequest, is_around
 from trio_mcp.store.shared import shared_store
 from trio_mcp.wire.bounds import COUNT, POSITIVE, check_number
 from trio_mcp.wire.bucket import TokenBuckets
-from trio_mcp.wire.errors import McpError, ToolError
+from trio_mcp.wire.errors import BUSY, McpError, ToolError
 from trio_mcp.wire.methods import CALL_TOOL
 
 if TYPE_CHECKING:  # few rates are in a store
@@ -25,8 +25,6 @@ if TYPE_CHECKING:  # few rates are in a store
     from trio_mcp.store.rates import SharedBuckets
 
 logger = logger_of("trio_mcp")
-
-REFUSED = -32000
 
 _NOT_SHARED: Final = (
     "RateLimit(%g) counts in each process for itself: give it a name, by which the instances of "
@@ -157,7 +155,7 @@ class RateLimit:
             text = f"Too many requests: try again in {seconds:.1f} s"
             if given.method == CALL_TOOL.name and given.context is not None:
                 raise ToolError(text)
-            raise McpError(REFUSED, text, {"retryAfter": round(seconds, 3)})
+            raise McpError(BUSY, text, {"retryAfter": round(seconds, 3)})
         return await call_next(given)
 
     async def _take(self, key: Any) -> float:

@@ -5,7 +5,9 @@ each line and does what `Inbound` decides: what can be answered at once is answe
 order; what takes time becomes a call in one of the `CallTasks`. The writer sends whatever is ready.
 Memory channels join the three, and they are bounded: who cannot put anything into one waits. The
 dispatcher goes on while all slots for calls are taken, because a cancellation may come next; it
-pauses only when too much waits to be run or to be written.
+pauses only when too much waits to be run or to be written. While requests of our own are open it
+does not pause because too much waits to be run: the response that a running call needs may come
+next. Then it refuses what would have to wait.
 
 Who asks reads on while its output is full (`reads_on`). Otherwise both sides could wait forever,
 each for the other one to read: one with requests, one with responses. A response asks for nothing
@@ -128,7 +130,9 @@ class Connection(ReplyChannel):
         self._dispatched = trio.Event()  # everything that was read
         self.requests = OutgoingRequests(self._lines)
         """Our own requests to the other side."""
-        self._inbound = Inbound(handler, slots, self.requests.respond, self._look_again)
+        self._inbound = Inbound(
+            handler, slots, self.requests.respond, self._look_again, self._is_full
+        )
         self.ended_by = EOF
         """What ends it: `EOF`, `output closed` or `stopped`."""
 
@@ -278,9 +282,8 @@ class Connection(ReplyChannel):
         """
         while not self._ending.is_set():
             sent = self._lines.sent
-            self._pause = trio.CancelScope()
-            if self._is_at_end or self._has_hung_up is not None:
-                self._pause.deadline = trio.current_time() + self._standstill
+            # To look around now and then: at its two ends, and for requests of ours (`_relief`).
+            self._pause = trio.CancelScope(deadline=trio.current_time() + self._standstill)
             with self._pause:
                 await ready()
                 return
@@ -306,8 +309,12 @@ class Connection(ReplyChannel):
         if self._replied >= self._max_replied:
             await self._lines.wait_for_room()
             self._replied = 0
-        while self._inbound.waiting_bytes > self._limits.max_waiting_bytes:
+        while self._inbound.waiting_bytes > self._limits.max_waiting_bytes and not self.requests:
             await self._changed.park()
+
+    def _is_full(self) -> bool:
+        """Whether what would have to wait for a slot is refused."""
+        return self._inbound.waiting_bytes > self._limits.max_waiting_bytes and bool(self.requests)
 
     def _look_again(self) -> None:
         if self._changed:

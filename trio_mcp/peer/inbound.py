@@ -27,7 +27,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.peer.cancellation import PeerReason, peer_reason, read_cancellation
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.wire.answers import Answer, BatchAnswer, Reply
-from trio_mcp.wire.errors import INTERNAL_ERROR, INVALID_REQUEST, McpError
+from trio_mcp.wire.errors import BUSY, INTERNAL_ERROR, INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import (
     UNKNOWN_ID,
     Batch,
@@ -47,6 +47,7 @@ _NO_BATCHES: Final = McpError(
     INVALID_REQUEST, "Invalid request: the revision that was agreed on has no batches"
 )
 _STOPPING: Final = McpError(INTERNAL_ERROR, "Server is shutting down")
+_BUSY: Final = McpError(BUSY, "Too many requests wait; try again when some have been answered")
 _LEAST_BYTES: Final = 1024
 """A waiting request counts at least this much, for what it occupies besides its message."""
 
@@ -303,6 +304,7 @@ class Inbound:
     Args:
         on_response: Takes the responses to requests of ours.
         on_change: Called when less waits, and when nothing is open any more.
+        is_full: Tells whether what would have to wait for a slot is refused.
     """
 
     def __init__(
@@ -311,11 +313,13 @@ class Inbound:
         slots: Slots,
         on_response: Callable[[Response], object] = lambda response: None,
         on_change: Callable[[], object] = lambda: None,
+        is_full: Callable[[], bool] = lambda: False,
     ) -> None:
         self._handler = handler
         self._slots = slots
         self._on_response = on_response
         self._on_change = on_change
+        self._is_full = is_full
         self._open: dict[Hashable, InboundRequest] = {}
         self.waiting_bytes = 0
         """Bytes of the requests that wait for a slot."""
@@ -365,9 +369,12 @@ class Inbound:
         if not isinstance(opened, InboundRequest):
             return opened
         opened.open(self, request.id, key, channel, batch, size)
-        self._open[key] = opened
         if not (opened.long_lived or self._slots.take(opened)):
+            if self._is_full():
+                self._slots.give_back(opened)
+                return _BUSY
             self.waiting_bytes += max(size, _LEAST_BYTES)
+        self._open[key] = opened
         return opened
 
     def take(

@@ -12,6 +12,8 @@ METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 
+BUSY: Final = -32000
+"""There are too many requests; a later one may be served."""
 RESOURCE_NOT_FOUND: Final = -32002
 """Legacy revisions only; modern ones say `INVALID_PARAMS`."""
 

@@ -60,7 +60,9 @@ class Limits:
     max_waiting_bytes: int = field(default=16 * 1024 * 1024, validator=COUNT_OR_ZERO)
     """Bytes of calls that wait on one connection before no more input is read from it.
 
-    A call counts with the length of its message, but with 1 KiB at least.
+    While a question to the other side is open, its answer may come after them. Then input is read
+    on, and calls that would have to wait are refused (-32000). A call counts with the length of its
+    message, but with 1 KiB at least.
     """
 
     max_outgoing_bytes: int = field(default=4 * 1024 * 1024, validator=COUNT)

@@ -172,6 +172,35 @@ async def test_one_address_has_so_many_open_requests() -> None:
             stream.disconnect()
 
 
+async def test_who_has_all_its_requests_open_can_answer_cancel_and_leave() -> None:
+    async with hosting(registry_of(ask), HttpPolicy(max_concurrent_each=3)) as host:
+        client = LegacyClient(host, capabilities=ROOTS)
+        await client.initialize()
+        calls = [client.begin_call("ask") for _ in range(3)]
+        questions = [await call.message() for call in calls]
+        assert (await client.begin_call("ask").end()).status == 429
+        assert (await client.get().end()).status == 429
+        assert await client.reply(questions[0], {"roots": []}) == 202
+        assert text_of(await calls[0].message()) == "0"
+        await calls[0].end()
+        calls.append(client.begin_call("ask"))
+        assert await calls[-1].message() is not None
+        assert await client.notify("notifications/cancelled", {"requestId": 3}) == 202
+        assert await client.delete() == 200
+        for call in calls:
+            await call.end()
+
+
+async def test_what_may_not_stay_is_bounded_too() -> None:
+    """Requests whose bodies do not come."""
+    async with hosting(registry_of(ask), HttpPolicy(max_concurrent_each=2)) as host:
+        halves = [await begin_body(host, OTHERS) for _ in range(2 + 32)]
+        assert not any(half.ended.is_set() for half in halves)
+        assert (await (await begin_body(host, OTHERS)).end()).status == 429
+        for half in halves:
+            half.disconnect()
+
+
 # -- long bodies ----------------------------------------------------------------------------------
 
 LONG: int = 100_000

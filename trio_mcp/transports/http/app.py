@@ -372,7 +372,7 @@ class HttpApp:
             allowed = ", ".join(methods)
             raise Refusal(405, f"This path is for {allowed}.", [(b"allow", allowed.encode())])
         owner = http.owner
-        self._shares.enter(owner)
+        self._shares.enter(owner, is_stream=http.method == "GET")
         http.bodies = self._bodies
         try:
             await answer(http)

@@ -137,6 +137,8 @@ class McpEndpoint:
         """Read a message, and return what answers it."""
         message, _ = await read_message(http, self._server.limits)
         self.require(http, message)
+        if isinstance(message, Request | Batch):
+            self._shares.stay(http.owner)
         if self.stopping and self._would_end_at_once(message):
             raise stopping()
         if isinstance(message, Request) and self._is_modern(http, message):

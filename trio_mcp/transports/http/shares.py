@@ -11,6 +11,8 @@ from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import Refusal
 
 _RETRY: Final = [(b"retry-after", b"1")]
+_SPARE: Final = 32
+"""Requests of a client that may be read while as many as it may have are open."""
 
 
 class Shares:
@@ -35,17 +37,28 @@ class Shares:
             slots = self._slots[owner] = Slots(self._most, self._all)
         return slots
 
-    def enter(self, owner: str) -> None:
-        """Count a request of a client as open until `leave`, or refuse one too many (429)."""
+    def enter(self, owner: str, *, is_stream: bool) -> None:
+        """Count a request of a client as open until `leave`, or refuse one too many (429).
+
+        What is no stream may be an answer or a cancellation, which some of those that are open
+        wait for. So there is some room left for them; a call has to `stay`.
+        """
         count = self._open.get(owner, 0)
-        if count >= self._most:
+        self._check(count, self._most if is_stream else self._most + _SPARE)
+        self._open[owner] = count + 1
+
+    def stay(self, owner: str) -> None:
+        """Let a request that was counted in stay open until it is answered, or refuse it (429)."""
+        self._check(self._open[owner] - 1, self._most)
+
+    def _check(self, others: int, most: int) -> None:
+        if others >= most:
             raise Refusal(
                 429,
                 "Too many open requests; wait until some have ended.",
                 _RETRY,
                 reason="open requests",
             )
-        self._open[owner] = count + 1
 
     def leave(self, owner: str) -> None:
         count = self._open[owner] - 1
