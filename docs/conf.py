@@ -5,6 +5,7 @@ figures come from the records in `measured`, the names of tests from the tests. 
 so names of other projects are shown and not linked.
 """
 
+import os
 import re
 import sys
 from importlib import import_module, metadata
@@ -26,8 +27,11 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx_copybutton",
+    "sphinx_design",
     "docs._ext.drawings",
     "docs._ext.measured",
+    "docs._ext.parts",
+    "docs._ext.previews",
     "docs._ext.promised",
 ]
 exclude_patterns = ["_build", "_ext", "examples"]
@@ -63,6 +67,13 @@ nitpick_ignore_regex = [
     ("py:(class|obj)", r"trio_mcp\.(server\.server\.Server|store\.protocol\.Store)"),
     ("py:(class|obj)", r"trio_mcp\.peer\.lines\.LineTransport"),
 ]
+
+# Where the site is published, if it is: `SITE_URL=https://… make docs`. Only then do its pages have
+# addresses of their own, for search engines and for previews of links.
+html_baseurl = ogp_site_url = os.environ.get("SITE_URL", "")
+ogp_image = "_static/explorer-calls-light.png"
+ogp_image_alt = "The page of a server, with a form for a tool and two calls"
+ogp_social_cards = {"enable": False}  # they would need matplotlib
 
 html_theme = "furo"
 pygments_dark_style = "github-dark"  # the usual one underlines names as if they were links

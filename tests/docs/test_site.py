@@ -12,6 +12,7 @@ import pytest
 import trio_mcp
 import trio_mcp.aio
 import trio_mcp.errors
+from docs._ext.parts import foldable
 from tests.docs import prose
 from tests.support.processes import ROOT
 from trio_mcp import Client, ClientConnection, GroupServer, Limits, Remote, TextContent, ToolError
@@ -174,3 +175,15 @@ def test_no_page_of_prose_is_longer_than_2000_words() -> None:
 )
 def test_words_are_counted_as_they_are_read(text: str, words: int) -> None:
     assert prose.words_of(text) == words
+
+
+def test_the_parts_of_the_menu_are_folded_but_the_one_that_is_read() -> None:
+    caption = '<p class="caption" role="heading"><span class="caption-text">{}</span></p>\n'
+    tree = caption.format("Build") + "<ul><li>Tools</li></ul>\n"
+    tree += caption.format("Run") + '<ul class="current"><li>HTTP</li></ul>\n'
+    folded = foldable(tree)
+    assert re.findall(r"<details( open)?><summary[^>]*>(\w+)</summary><ul", folded) == [
+        ("", "Build"),
+        (" open", "Run"),
+    ]
+    assert folded.count("</details>") == 2
