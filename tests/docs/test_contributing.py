@@ -138,9 +138,9 @@ def named() -> list[tuple[str, str]]:
     return [(file, name) for file, names in rows for name in re.findall(r"`([^`]+)`", names)]
 
 
-def test_the_page_on_adding_a_feature_names_something_in_every_room_it_passes() -> None:
-    rooms = {file.split("/")[1] for file, _ in named() if file.startswith("trio_mcp/")}
-    assert rooms >= {"wire", "registry", "server", "client"}
+def test_the_page_on_adding_a_feature_names_something_in_every_package_it_passes() -> None:
+    packages = {file.split("/")[1] for file, _ in named() if file.startswith("trio_mcp/")}
+    assert packages >= {"wire", "registry", "server", "client"}
 
 
 @pytest.mark.parametrize(("file", "name"), named())

@@ -277,9 +277,13 @@ def test_the_picture_on_the_front_page_shows_the_record() -> None:
                 assert drawn.count(row[0]) == 4
 
 
-def test_drawings_show_every_room() -> None:
-    rooms = {row[0].strip("`") for row in table(DOCS / "architecture.md", "Room")}
-    root = ElementTree.parse(DOCS / "_static" / "rooms.svg").getroot()
-    assert {each.text for each in root.iter(f"{SVG}text") if each.get("class") == "name"} == rooms
+def test_drawings_show_every_package() -> None:
+    packages = {
+        row[0].strip("`") for row in table(DOCS / "architecture.md", "Package | What it knows")
+    }
+    root = ElementTree.parse(DOCS / "_static" / "packages.svg").getroot()
+    assert {
+        each.text for each in root.iter(f"{SVG}text") if each.get("class") == "name"
+    } == packages
     source = ROOT / "trio_mcp"
-    assert rooms == {each.parent.name for each in source.glob("*/__init__.py")}
+    assert packages == {each.parent.name for each in source.glob("*/__init__.py")}

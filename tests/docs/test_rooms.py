@@ -12,9 +12,9 @@ import pytest
 from tests.docs.test_readme import table
 from tests.support.processes import ROOT
 
-PAGE = ROOT / "docs" / "contributing" / "rooms.md"
+PAGE = ROOT / "docs" / "contributing" / "packages.md"
 PACKAGE = ROOT / "trio_mcp"
-ROOMS = {each.parent.name for each in PACKAGE.glob("*/__init__.py")}
+PACKAGES = {each.parent.name for each in PACKAGE.glob("*/__init__.py")}
 PUBLIC = "the public names"
 GROUND = (
     ["version"],
@@ -29,7 +29,7 @@ GROUND = (
     ["telemetry"],
     ["counters"],
 )
-"""Modules that any room may import."""
+"""Modules that any package may import."""
 PURE = ("wire", "schema", "peer/inbound.py", "peer/outbound.py")
 PUBLIC_PACKAGES = (
     "auth",
@@ -46,11 +46,11 @@ NOT_PURE |= {"trio"}
 
 
 def allowed() -> dict[str, set[str]]:
-    """By room, what the table says that it may import."""
+    """By package, what the table says that it may import."""
     found = {}
-    for room, text in table(PAGE, "Room"):
-        rooms = set(re.findall(r"`(\w+)`", text))
-        found[room.strip("`")] = rooms | ({PUBLIC} if PUBLIC in text else set())
+    for package, text in table(PAGE, "Package"):
+        packages = set(re.findall(r"`(\w+)`", text))
+        found[package.strip("`")] = packages | ({PUBLIC} if PUBLIC in text else set())
     return found
 
 
@@ -86,52 +86,54 @@ def imported(file: Path) -> Iterator[tuple[str, int]]:
             yield from ((each.name, node.lineno) for each in node.names)
 
 
-def uses(room: str) -> dict[str, str]:
-    """What a room imports of ours, and the first place where it does."""
+def uses(package: str) -> dict[str, str]:
+    """What a package imports of ours, and the first place where it does."""
     found: dict[str, str] = {}
-    for file in sorted((PACKAGE / room).rglob("*.py")):
+    for file in sorted((PACKAGE / package).rglob("*.py")):
         for module, line in imported(file):
             first, *rest = module.split(".")
-            if first != "trio_mcp" or rest[:1] in ([room], *GROUND):
+            if first != "trio_mcp" or rest[:1] in ([package], *GROUND):
                 continue
             used = rest[0] if rest else PUBLIC
             found.setdefault(used, f"{file.relative_to(ROOT)}:{line}")
     return found
 
 
-def test_the_table_has_every_room() -> None:
-    assert set(allowed()) == ROOMS
+def test_the_table_has_every_package() -> None:
+    assert set(allowed()) == PACKAGES
 
 
-@pytest.mark.parametrize("room", sorted(ROOMS))
-def test_a_room_imports_what_the_table_says(room: str) -> None:
-    may, does = allowed()[room], uses(room)
+@pytest.mark.parametrize("package", sorted(PACKAGES))
+def test_a_package_imports_what_the_table_says(package: str) -> None:
+    may, does = allowed()[package], uses(package)
     assert {place: used for used, place in does.items() if used not in may} == {}
     assert may - set(does) == set(), "the table allows what nothing needs"
 
 
-def test_no_room_imports_one_above_it() -> None:
-    """The rows go upwards: each one names only rooms whose rows have been before."""
+def test_no_package_imports_one_above_it() -> None:
+    """The rows go upwards: each one names only packages whose rows have been before."""
     below: set[str] = {PUBLIC}
-    for room, rooms in allowed().items():
-        assert rooms <= below, f"{room} stands below what it imports"
-        below.add(room)
+    for package, packages in allowed().items():
+        assert packages <= below, f"{package} stands below what it imports"
+        below.add(package)
 
 
 @pytest.mark.parametrize("name", [name for (name,) in GROUND])
-def test_what_any_room_may_import_leads_to_no_room_above(name: str) -> None:
-    """Otherwise a room would import what is above it, by way of such a module."""
+def test_what_any_package_may_import_leads_to_no_package_above(name: str) -> None:
+    """Otherwise a package would import what is above it, by way of such a module."""
     order = list(allowed())
     modules = [module.split(".") for module, _ in imported(PACKAGE / f"{name}.py")]
-    reached = [module[1] for module in modules if module[:1] == ["trio_mcp"] and module[1] in ROOMS]
-    users = [room for room in order if name in ground_of(room)]
-    for room in users:
-        assert [each for each in reached if order.index(each) >= order.index(room)] == []
+    reached = [
+        module[1] for module in modules if module[:1] == ["trio_mcp"] and module[1] in PACKAGES
+    ]
+    users = [package for package in order if name in ground_of(package)]
+    for package in users:
+        assert [each for each in reached if order.index(each) >= order.index(package)] == []
 
 
-def ground_of(room: str) -> set[str]:
-    """The modules of the ground that a room imports."""
-    files = sorted((PACKAGE / room).rglob("*.py"))
+def ground_of(package: str) -> set[str]:
+    """The modules of the ground that a package imports."""
+    files = sorted((PACKAGE / package).rglob("*.py"))
     return {module.removeprefix("trio_mcp.") for each in files for module, _ in imported(each)}
 
 

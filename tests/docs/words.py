@@ -21,6 +21,7 @@ INSTEAD = {
     r"what is there": "name the thing",
     r"for each in": "name the thing: 'for tool in tools'",
     r"for ever": "'forever'",
+    r"rooms": "'packages'",
 }
 """By pattern, what to write in its place."""
 

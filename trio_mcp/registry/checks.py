@@ -52,7 +52,7 @@ def check_caching(cache_ttl: Any, cache_scope: Any) -> None:
 
 def scopes_of(scopes: Any) -> frozenset[str]:
     """Return scopes as a set, or raise `SchemaError`."""
-    if scopes == ():  # as nearly always: no start waits for the room of OAuth
+    if scopes == ():  # as nearly always: no start waits for OAuth
         return frozenset()
     from trio_mcp.auth import scopes as oauth
 

@@ -20,7 +20,7 @@ from trio_mcp.wire.errors import INVALID_PARAMS, McpError
 from trio_mcp.wire.jsonrpc import Id, Json
 from trio_mcp.wire.revisions import Revision
 
-if TYPE_CHECKING:  # no start waits for the room of OAuth
+if TYPE_CHECKING:  # no start waits for OAuth
     from trio_mcp.auth.authorization import Authorization
     from trio_mcp.registry.conversation import Conversation
     from trio_mcp.registry.http_info import HttpInfo

@@ -14,7 +14,7 @@ from trio_mcp.registry.changes import Listener
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller
 from trio_mcp.telemetry import Telemetry, is_configured
 
-if TYPE_CHECKING:  # no start waits for the room of OAuth
+if TYPE_CHECKING:  # no start waits for OAuth
     from trio_mcp.auth.authorization import Authorization
 
 

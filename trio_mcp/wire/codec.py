@@ -1,4 +1,4 @@
-"""The functions that read and write JSON quickly, for all rooms.
+"""The functions that read and write JSON quickly, for all packages.
 
 They are those of orjson itself, so that a call costs what it costs there. Both are strict: what is
 not JSON is neither read nor written, but for NaN and infinities, which are written as `null`
