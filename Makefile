@@ -96,8 +96,9 @@ docs: $(VENV)/.docs  ## Build the documentation site into docs/_build
 	@$(BIN)/python -m sphinx --quiet --fresh-env --nitpicky --fail-on-warning --keep-going \
 		docs docs/_build
 
-bench: $(VENV)/.bench  ## Measure framing, server and client beside the peers
-	@$(BIN)/python -m benchmarks --record docs/measured/benchmarks.json
+# One benchmark and its options: ARGS="company --rounds 5". Nothing is recorded then.
+bench: $(VENV)/.bench  ## Measure everything beside the peers and record it, or what ARGS names
+	@$(BIN)/python -m benchmarks$(if $(ARGS),.$(ARGS), --record docs/measured/benchmarks.json)
 
 clean:  ## Remove what was built
 	rm -rf $(VENV) build dist docs/_build benchmarks/results .conformance .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis

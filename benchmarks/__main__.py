@@ -13,6 +13,7 @@ from benchmarks import (
     stdio,
     stores,
     tasks,
+    work,
     workers,
 )
 from benchmarks.complete import FEWEST_ROUNDS, keep
@@ -32,7 +33,19 @@ def main() -> None:
     options = parser.parse_args()
     if options.record and options.rounds < FEWEST_ROUNDS:
         parser.error(f"a record takes at least {FEWEST_ROUNDS} rounds")
-    benchmarks = (framing, stdio, company, features, tasks, client, proxy, http, stores, workers)
+    benchmarks = (
+        framing,
+        stdio,
+        work,
+        features,
+        tasks,
+        client,
+        proxy,
+        http,
+        company,
+        stores,
+        workers,
+    )
     reports = [benchmark.run(options) for benchmark in benchmarks]
     publish(reports, options)
     if options.record:

@@ -1,171 +1,216 @@
-"""Servers that do something, and the company of published tables: FastMCP, Go and Rust.
+"""The workload of a published comparison: a shop's three tools, over Redis and an HTTP API.
 
-Four servers have the same tools: an echo, one that keeps the processor busy, one that waits, and
-one that returns much. The others are programs of somebody else's, who decides what they offer: of
-each, one cheap tool takes the place of the echo.
+TM Dev Lab's "MCP Server Performance Benchmark v2" compares servers in many languages by it. Fifty
+users begin a session, call a tool, and end the session, again and again. As there, `initialize`,
+`tools/call` and `tools/list` are counted, and what else the protocol asks for is not. There is no
+pause between the sessions here, and each server is one process.
 """
 
 import json
+import shutil
+import socket
+import subprocess
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from functools import partial
-from hashlib import sha256
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
-from attrs import field, frozen
+import coredis
+import trio
+from attrs import evolve, frozen
 
+from benchmarks.backends import REDIS, backend, missing
 from benchmarks.chart import Panel
-from benchmarks.columns import Column, bars, measurements, table_beside, title_of
-from benchmarks.contest import WINDOW, Caller, Outcome, in_rounds
+from benchmarks.columns import Column, bars, measurements, table_beside
+from benchmarks.contest import Outcome, in_rounds
 from benchmarks.endless import MIB
-from benchmarks.eras import TEXT, Calls, Era
-from benchmarks.load import LoadError, write_all
-from benchmarks.packages import (
-    FOLDER,
-    SYSTEM,
-    NpmPackage,
-    Package,
-    PythonPackage,
-    find,
-    find_fastmcp,
-)
+from benchmarks.load import LoadError
+from benchmarks.packages import FOLDER, PythonPackage, find, find_fastmcp
 from benchmarks.peers import OURS, Peer, find_python, find_typescript, python_server
-from benchmarks.processes import Command, running
+from benchmarks.processes import Command, cpu_seconds, peak_memory
 from benchmarks.report import Report, measuring, run_alone
+from benchmarks.servers.company_shop import API
+from benchmarks.servers.company_shop import REDIS as REDIS_URL
+from benchmarks.visitors import Answer, Request, User, Visits, visit
+from benchmarks.wrk import LoadFailed, serving
 
-_LIFETIME = 60.0
-_WAIT, _ROWS = 10, 4096
-_MOST_ROUNDS = 3
-_NOT_COUNTED = 0.2
-"""Seconds of calls that come first. The echo comes first of all, and gets longer to warm up."""
-
-
-@frozen
-class Tool:
-    """A tool, the arguments that it gets, and what has to be in the text of its result."""
-
-    name: str
-    arguments: Mapping[str, Any]
-    answer: str
-
-    def calls(self, era: Era, count: int, first_id: int) -> Calls:
-        """Make so many calls of it."""
-        params = {"name": self.name, "arguments": self.arguments}
-        return era.requests("tools/call", params, count, first_id)
+USERS = 50
+_REVISION = "2025-06-18"
+_WARM_UP = 1.0
+_API = Path(__file__).parent / "servers" / "company_api.mjs"
+_API_SECONDS = 10.0
+_ORDER = [{"product_id": 42, "quantity": 2}, {"product_id": 1337, "quantity": 1}]
+_FOUND = 2251
+"""Products of the category and the prices that are asked for."""
 
 
-ECHO = "echo"
-TOOLS = {
-    ECHO: Tool("echo", {"text": TEXT}, TEXT),
-    "cpu": Tool("digest", {}, sha256(bytes(MIB)).hexdigest()),
-    "wait": Tool("wait", {"milliseconds": _WAIT}, "done"),
-    "large": Tool("rows", {"count": _ROWS}, "\nA line of a large result"),
-}
-"""By kind."""
+def calls_of(user: str) -> Mapping[str, dict[str, Any]]:
+    """Return the arguments of each tool, as one user calls it."""
+    search = {"category": "Electronics", "min_price": 50.0, "max_price": 500.0, "limit": 10}
+    return {
+        "search_products": search,
+        "get_user_cart": {"user_id": user},
+        "checkout": {"user_id": user, "items": _ORDER},
+    }
 
 
-@frozen
-class Guest:
-    """A program of somebody else's.
+TOOLS = tuple(calls_of(""))
 
-    Args:
-        name: Of the library that it is made with, and its own.
-        package: Where it is from.
-        program: Where it is in the folder of the package.
-        tool: Which of its tools is called.
-        does: What that tool does, in words.
-        environment: What else it wants.
+
+def is_right(tool: str, found: Any) -> bool:
+    """Say whether a tool's result is what was asked for."""
+    if tool == "search_products":
+        shown = len(found["products"]), len(found["top10_popular_ids"])
+        return (found["total_found"], *shown) == (_FOUND, 10, 10)
+    if tool == "get_user_cart":
+        return bool(found["cart"]["items"]) and len(found["recent_history"]) == 5
+    return bool(found["total"] > 0) and (found["status"], found["items_count"]) == ("confirmed", 2)
+
+
+# -- a user ---------------------------------------------------------------------------------------
+
+
+def shopper(number: int) -> User:
+    """Make one of the users, who never ends: a session for each tool, and one for their list."""
+    calls = calls_of(f"user-{number:05d}")
+    while True:
+        for tool, arguments in calls.items():
+            answer = yield from _session("tools/call", {"name": tool, "arguments": arguments}, tool)
+            text = answer["result"]["content"][0]["text"]
+            if answer["result"].get("isError") or not is_right(tool, json.loads(text)):
+                raise LoadError(f"the tool {tool} gave a wrong answer: {text[:200]}")
+        answer = yield from _session("tools/list", {}, "tools/list")
+        if len(answer["result"]["tools"]) != len(TOOLS):
+            raise LoadError("tools/list gave a wrong answer")
+
+
+def _session(
+    method: str, params: dict[str, Any], kind: str
+) -> Generator[Request, Answer, dict[str, Any]]:
+    """Begin a session, make one request in it, and end it, if the server has begun one."""
+    hello = {
+        "protocolVersion": _REVISION,
+        "capabilities": {},
+        "clientInfo": {"name": "benchmark", "version": "1.0"},
+    }
+    greeted = yield _post("initialize", hello, {}, kind="initialize", number=1)
+    headers = {"MCP-Protocol-Version": _REVISION}
+    session = greeted.headers.get("mcp-session-id")
+    if session:
+        headers["Mcp-Session-Id"] = session
+    yield _post("notifications/initialized", None, headers)
+    answer = yield _post(method, params, headers, kind=kind, number=2)
+    if session:
+        yield Request("DELETE", headers)
+    return message_of(answer)
+
+
+def _post(
+    method: str,
+    params: dict[str, Any] | None,
+    headers: Mapping[str, str],
+    *,
+    kind: str = "",
+    number: int | None = None,
+) -> Request:
+    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+    if number is not None:
+        message["id"] = number
+    if params is not None:
+        message["params"] = params
+    return Request("POST", headers, json.dumps(message).encode(), kind)
+
+
+def message_of(answer: Answer) -> dict[str, Any]:
+    """Return the message of an answer: its body, or the last event of the stream that it is."""
+    text = answer.body
+    if "text/event-stream" in answer.headers.get("content-type", ""):
+        text = [line[5:] for line in text.splitlines() if line.startswith(b"data:")][-1]
+    found: dict[str, Any] = json.loads(text)
+    if "result" not in found:
+        raise LoadError(f"an error in place of a result: {text.decode()[:200]}")
+    return found
+
+
+# -- what the tools ask ---------------------------------------------------------------------------
+
+
+@contextmanager
+def surroundings() -> Iterator[dict[str, str]]:
+    """Run the API and a Redis that has carts, orders and a ranking; yield a server's environment.
+
+    Raises:
+        LoadError: One of them does not start.
     """
-
-    name: str
-    package: Package
-    program: str
-    tool: Tool
-    does: str
-    environment: Mapping[str, str] = field(factory=dict)
-
-    def peer(self, *, install: bool) -> Peer:
-        """Return it as one who takes part, or would."""
-        folder = self.package.folder
-        home = {"HOME": str(folder), **self.environment}
-        command = Command([str(folder / self.program)], home)
-        return find(Peer(self.name, command), self.package, install=install)
+    with backend(REDIS) as store, _api() as api:
+        trio.run(_fill, store.url)
+        yield {API: api, REDIS_URL: store.url}
 
 
-_GO = FOLDER / "go"
-_NPM = FOLDER / "company"
-_TIME = f"mcp-time-{SYSTEM}"
-_CORTEX = f"@temporal-cortex/cortex-mcp-{SYSTEM}"
-_NOON, _TOKYO = "2026-01-01T12:00:00Z", "Asia/Tokyo"
-_NOBODY = "http://127.0.0.1:9"
-
-GUESTS = (
-    Guest(
-        "Go SDK, mcp-grafana",
-        PythonPackage("mcp-grafana", ">=2,<3", _GO),
-        "bin/mcp-grafana",
-        Tool(
-            "generate_deeplink",
-            {"resourceType": "dashboard", "dashboardUid": "abc"},
-            f"{_NOBODY}/d/abc",
-        ),
-        "makes an address of an id",
-        {"GRAFANA_URL": _NOBODY},
-    ),
-    Guest(
-        "mcp-go, mcp-time",
-        NpmPackage(_TIME, "0.4", _NPM),
-        f"node_modules/{_TIME}/bin/mcp-time",
-        Tool("convert_timezone", {"time": _NOON, "output_timezone": _TOKYO}, "T21:00:00"),
-        "converts a time to another zone",
-    ),
-    Guest(
-        "rmcp for Rust, cortex-mcp",
-        NpmPackage(_CORTEX, "0.9", _NPM),
-        f"node_modules/{_CORTEX}/bin/cortex-mcp",
-        Tool("convert_timezone", {"datetime": _NOON, "target_timezone": _TOKYO}, "T21:00:00"),
-        "converts a time to another zone",
-        {"TEMPORAL_CORTEX_TELEMETRY": "off"},
-    ),
-)
+@contextmanager
+def _api() -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with subprocess.Popen(["node", str(_API), str(port)]) as process:
+        try:
+            _wait_until_up(port, process)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.kill()
 
 
-@frozen
-class Work:
-    """What one kind of call took."""
+def _wait_until_up(port: int, process: "subprocess.Popen[bytes]") -> None:
+    end = monotonic() + _API_SECONDS
+    while monotonic() < end and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            sleep(0.02)
+        else:
+            return
+    raise LoadError("the API does not start")
 
-    rate: float
-    cpu: float | None
-    """Seconds of processor time per call."""
+
+async def _fill(url: str) -> None:
+    """Give each user a cart and a history, and rank some products."""
+    async with coredis.Redis.from_url(url) as client:
+        ranks: dict[str | bytes, float] = {
+            f"product:{number}": 1000 - number for number in range(1, 101)
+        }
+        await client.zadd("bench:popular", ranks)
+        for number in range(USERS):
+            user = f"user-{number:05d}"
+            cart = {"items": json.dumps(_ORDER), "total": "42.5"}
+            await client.hset(f"bench:cart:{user}", cart)
+            history = [json.dumps({"order_id": f"ORD-{each}", "items": _ORDER}) for each in "12345"]
+            await client.rpush(f"bench:history:{user}", history)
+
+
+# -- the servers ----------------------------------------------------------------------------------
 
 
 @frozen
 class Sample:
     """What one round measured of one server."""
 
-    start: float
-    work: Mapping[str, Work]
-    """By the kind of tool."""
+    visits: Visits
+    cpu: float | None
+    """Seconds of the server's processor time for a counted request."""
     memory: int | None
-
-
-def _rate(kind: str, sample: Sample) -> float | None:
-    return sample.work[kind].rate if kind in sample.work else None
-
-
-def _cpu(kind: str, sample: Sample) -> float | None:
-    return sample.work[kind].cpu if kind in sample.work else None
+    """The most bytes that it had resident."""
 
 
 _COLUMNS: Sequence[Column[Sample]] = (
-    Column("start", "start ms", lambda s: s.start, 1e3, ".0f"),
-    *(Column(kind, f"{kind}/s", partial(_rate, kind), 1, ",.0f") for kind in TOOLS),
-    *(Column(f"{kind}_cpu", f"{kind} CPU µs", partial(_cpu, kind), 1e6, ",.0f") for kind in TOOLS),
-    Column("memory", "peak MiB", lambda s: s.memory, 1 / MIB, ".1f"),
+    Column("rate", "req/s", lambda s: s.visits.rate, 1, ",.0f"),
+    Column("mean", "mean ms of a call", lambda s: s.visits.mean(TOOLS), 1e3, ".1f"),
+    Column("p99", "p99 ms of a call", lambda s: s.visits.p99(TOOLS), 1e3, ".1f"),
+    Column("cpu", "CPU µs", lambda s: s.cpu, 1e6, ",.0f"),
+    Column("memory", "peak MiB", lambda s: s.memory, 1 / MIB, ".0f"),
 )
 COLUMNS = {column.key: column for column in _COLUMNS}
-
-# -- one server -----------------------------------------------------------------------------------
 
 
 def peers(*, install: bool) -> list[Peer]:
@@ -174,119 +219,69 @@ def peers(*, install: bool) -> list[Peer]:
     Args:
         install: Whether packages that are not there yet are installed.
     """
-    return [
-        Peer(OURS, python_server("trio_mcp_work.py")),
-        find_typescript(install=install, script="typescript_sdk_work.mjs"),
-        find_python(script="python_sdk_work.py"),
-        find_fastmcp("fastmcp_work.py", install=install),
-        *(guest.peer(install=install) for guest in GUESTS),
+    node = Command(["node", str(_API.with_name("company_typescript_sdk.mjs"))], {})
+    # What its tools need beside it is installed once FastMCP itself is there.
+    fastmcp = find_fastmcp("company_fastmcp.py", install=install)
+    client = PythonPackage("coredis", ">=6.9,<7", FOLDER / "fastmcp")
+    found = [
+        Peer(OURS, python_server("company_trio_mcp.py")),
+        find_python(script="company_python_sdk.py"),
+        evolve(find(fastmcp, client, install=install), version=fastmcp.version),
+        evolve(find_typescript(install=install), command=node),
     ]
+    lacking = missing(REDIS) or ("" if shutil.which("node") else "node is not installed")
+    return [peer.lacking(lacking) if lacking else peer for peer in found]
 
 
-def tools_of(peer: Peer) -> Mapping[str, Tool]:
-    """Return which tools of a server are called, by kind."""
-    return next(({ECHO: guest.tool} for guest in GUESTS if guest.name == peer.name), TOOLS)
-
-
-def take(peer: Peer, seconds: float, *, pinned: bool) -> Sample:
-    """Start a server, measure it, end it.
+def take(peer: Peer, seconds: float) -> Sample:
+    """Start a server and what it asks, measure it, end it all.
 
     Args:
         peer: Who is measured.
-        seconds: How long the calls of each tool last, about; 0 for the fewest.
-        pinned: Whether the server has one processor and the load generator the other.
+        seconds: How long users visit, after a second that is not counted; 0 for a moment.
 
     Raises:
         LoadError: It did not start or did not answer properly.
     """
-    with running(peer.command, lifetime=_LIFETIME, pinned=pinned) as server:
-        try:
-            caller = Caller(server, peer.era)
-            start = caller.open()
-            work = {
-                kind: _work(caller, kind, tool, seconds) for kind, tool in tools_of(peer).items()
-            }
-            return Sample(start, work, server.peak_memory())
-        except (LoadError, OSError, ValueError, LookupError) as error:
-            raise LoadError(server.last_words() or str(error)) from error
+    try:
+        with surroundings() as environment:
+            command = peer.command
+            command = evolve(command, environment={**command.environment, **environment})
+            with serving(evolve(peer, command=command)) as (port, pid):
+                return _take(port, pid, seconds)
+    except (LoadFailed, OSError, ValueError, LookupError) as error:
+        raise LoadError(str(error)) from error
 
 
-def _work(caller: Caller, kind: str, tool: Tool, seconds: float) -> Work:
-    caller.make = partial(tool.calls, caller.era)
-    check(caller, tool)
-    rate = 0.0
-    if seconds:
-        rate = caller.warm_up() if kind == ECHO else caller.run_for(_NOT_COUNTED, WINDOW).rate
-    load, cpu = caller.run_timed(int(rate * seconds), WINDOW)
-    return Work(load.rate, cpu)
-
-
-def check(caller: Caller, tool: Tool) -> None:
-    """Call a tool once and look at the answer closely.
-
-    Raises:
-        LoadError: It is wrong.
-    """
-    write_all(caller.server.writer, tool.calls(caller.era, 1, caller.take(1)).blob)
-    result = json.loads(caller.server.lines.read())["result"]
-    if result.get("isError") or tool.answer not in result["content"][0]["text"]:
-        raise LoadError(f"the tool {tool.name} gave a wrong answer")
-
-
-# -- all servers ----------------------------------------------------------------------------------
+def _take(port: int, pid: int, seconds: float) -> Sample:
+    visit(port, list(map(shopper, range(USERS))), min(seconds, _WARM_UP))
+    before = cpu_seconds(pid)
+    visits = visit(port, list(map(shopper, range(USERS))), seconds or 0.5)
+    after = cpu_seconds(pid)
+    cpu = None if before is None or after is None else (after - before) / visits.counted
+    return Sample(visits, cpu, peak_memory(pid))
 
 
 def servers_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     """Lay out the medians, and the throughput beside ours; who is missing is named."""
-    what = f"company on stdio, @{WINDOW}"
-    return table_beside(what, outcomes, _COLUMNS, COLUMNS[ECHO], OURS, "× ours")
+    what = f"a shop over HTTP, {USERS} users"
+    return table_beside(what, outcomes, _COLUMNS, COLUMNS["rate"], OURS, "× ours")
 
 
-def remarks(outcomes: Sequence[Outcome[Sample]]) -> list[str]:
-    """Say what the figures of those are who do not have our tools."""
-    does = {guest.name: guest for guest in GUESTS}
-    said = [
-        f"{title_of(outcome)}: its tool {guest.tool.name} {guest.does}; it has no echo."
-        for outcome in outcomes
-        if outcome.samples and (guest := does.get(outcome.peer.name))
-    ]
-    most = WINDOW * 1000 // _WAIT
-    return [*said, f"No server can make more than {most:,} calls per second that wait {_WAIT} ms."]
-
-
-def panels(outcomes: Sequence[Outcome[Sample]]) -> list[Panel]:
-    """Draw one panel per figure that a reader compares."""
-    titles = {
-        ECHO: f"a cheap tool, calls per second, {WINDOW} in flight",
-        "cpu": f"a tool that hashes 1 MiB, calls per second, {WINDOW} in flight",
-        "wait": f"a tool that waits {_WAIT} ms, calls per second, {WINDOW} in flight",
-        "large": f"a tool that returns 256 KiB, calls per second, {WINDOW} in flight",
-    }
-    return [Panel(title, bars(outcomes, COLUMNS[key])) for key, title in titles.items()]
-
-
-def figures(outcomes: Sequence[Outcome[Sample]]) -> dict[str, Any]:
-    """Return everything measured, as JSON values; what a server does not have is left out."""
-    return {
-        name: {key: value for key, value in entry.items() if value != []}
-        for name, entry in measurements(outcomes, _COLUMNS).items()
-    }
-
-
-add_options = measuring(rounds=3, seconds=1.2, budget=75.0, installs=True, pins=True)
+add_options = measuring(rounds=3, seconds=3.0, budget=60.0, installs=True)
 
 
 def run(options: Namespace) -> Report:
     """Measure, and return the report."""
     outcomes = in_rounds(
         peers(install=not options.no_install),
-        partial(take, pinned=not options.unpinned),
-        rounds=min(options.rounds, _MOST_ROUNDS),
-        seconds=options.seconds / 2,
+        take,
+        rounds=options.rounds,
+        seconds=options.seconds,
         budget=options.budget,
     )
-    text = [servers_table(outcomes), *remarks(outcomes)]
-    return Report("company", "\n".join(text), panels(outcomes), figures(outcomes))
+    panel = Panel(f"a shop: requests per second, {USERS} users", bars(outcomes, COLUMNS["rate"]))
+    return Report("company", servers_table(outcomes), [panel], measurements(outcomes, _COLUMNS))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

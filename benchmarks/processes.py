@@ -41,12 +41,8 @@ class Server:
     _errors: IO[bytes]
 
     def peak_memory(self) -> int | None:
-        """Return the most memory it ever had resident, in bytes; None where nobody tells."""
-        with suppress(OSError):
-            for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-                if line.startswith("VmHWM:"):
-                    return int(line.split()[1]) * 1024
-        return None
+        """Return the most memory it ever had resident, as `peak_memory` does."""
+        return peak_memory(self.process.pid)
 
     def cpu_seconds(self) -> float | None:
         """Return the processor time it has used, as `cpu_seconds` does."""
@@ -59,6 +55,15 @@ class Server:
         lines = [line.strip() for line in said if line.strip()]
         errors = [line for line in lines if "Error" in line]
         return (errors or lines or [""])[-1]
+
+
+def peak_memory(pid: int) -> int | None:
+    """Return the most memory a process ever had resident, in bytes; None where nobody tells."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return None
 
 
 def cpu_seconds(pid: int) -> float | None:

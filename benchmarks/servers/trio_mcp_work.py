@@ -1,6 +1,8 @@
-"""An echo, a hash, a wait and a large result, served by this project."""
+"""An echo, a hash, a wait, a large result, an address and a time, served by this project."""
 
+from datetime import datetime
 from hashlib import sha256
+from zoneinfo import ZoneInfo
 
 import trio
 
@@ -35,6 +37,18 @@ async def wait(milliseconds: int) -> str:
 async def rows(count: int) -> str:
     """Return so many lines."""
     return ROW * count
+
+
+@registry.tool
+async def generate_deeplink(resourceType: str, dashboardUid: str) -> str:
+    """Make the address of a dashboard."""
+    return f"http://127.0.0.1:9/d/{dashboardUid}"
+
+
+@registry.tool
+async def convert_timezone(time: datetime, output_timezone: str) -> str:
+    """Convert a time to another zone."""
+    return time.astimezone(ZoneInfo(output_timezone)).isoformat()
 
 
 trio.run(serve, registry)

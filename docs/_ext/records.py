@@ -15,12 +15,13 @@ R = TypeVar("R")
 CONTESTS = (
     "framing",
     "stdio",
-    "company",
+    "work",
     "features",
     "tasks",
     "client",
     "proxy",
     "http",
+    "company",
     "stores",
     "workers",
 )

@@ -1,118 +1,152 @@
-"""The benchmark of servers that do something: who takes part, what is measured, what is shown."""
+"""The benchmark of a shop over HTTP: what its users do, and that wrong answers are not measured."""
 
-import sys
-from functools import partial
-from pathlib import Path
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
 
 import pytest
-from attrs import evolve
 
-from benchmarks import company, http, packages
-from benchmarks.company import COLUMNS, ECHO, GUESTS, TOOLS, Sample, Work
-from benchmarks.complete import contest, lacking
-from benchmarks.contest import Outcome, in_rounds
-from benchmarks.packages import FASTMCP, NpmPackage, PythonPackage, find_fastmcp
-from benchmarks.peers import OURS, PYTHON, TYPESCRIPT, Peer, python_server
+from benchmarks import company
+from benchmarks.company import COLUMNS, TOOLS, Sample
+from benchmarks.contest import Outcome
+from benchmarks.load import LoadError
+from benchmarks.peers import OURS, PYTHON, TYPESCRIPT, Peer
 from benchmarks.processes import Command
-from benchmarks.report import Report
+from benchmarks.visitors import Answer, Request, Visits, visit
 from tests.benchmarks.peers import as_param
 
-NOTHING = Command([], {})
 PEERS = company.peers(install=False)
 INSTALLED = [each for each in PEERS if not each.missing or each.name in (OURS, PYTHON)]
-GUEST = GUESTS[0].name
+RIGHT: dict[str, dict[str, Any]] = {
+    "search_products": {
+        "total_found": 2251,
+        "products": [{}] * 10,
+        "top10_popular_ids": list(range(10)),
+    },
+    "get_user_cart": {"cart": {"items": [{}]}, "recent_history": [{}] * 5},
+    "checkout": {"status": "confirmed", "total": 42.5, "items_count": 2},
+}
 
 
-def measured(name: str, rate: float, *, kinds: object = tuple(TOOLS)) -> Outcome[Sample]:
-    assert isinstance(kinds, tuple)
-    sample = Sample(0.1, {kind: Work(rate, 1 / rate) for kind in kinds}, 50 << 20)
-    return Outcome(Peer(name, NOTHING), [sample] * 2)
+def answer_of(result: dict[str, Any], **headers: str) -> Answer:
+    return Answer(headers, json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode())
+
+
+def content(found: dict[str, Any]) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": json.dumps(found)}]}
+
+
+def answered(request: Request, session: str) -> Answer:
+    """What a server answers to a user."""
+    message = json.loads(request.body or b"{}")
+    if message.get("method") == "initialize":
+        return answer_of({}, **({"mcp-session-id": session} if session else {}))
+    if message.get("method") == "tools/list":
+        return answer_of({"tools": [{}] * len(TOOLS)})
+    if message.get("method") == "tools/call":
+        return answer_of(content(RIGHT[message["params"]["name"]]))
+    return Answer()
+
+
+@pytest.mark.parametrize("session", ["", "s-1"])
+def test_a_user_calls_each_tool_in_a_session_of_its_own(session: str) -> None:
+    user = company.shopper(7)
+    request, kinds, methods = next(user), [], []
+    while len(kinds) < 8:
+        kinds += [request.kind] if request.kind else []
+        methods.append(request.method)
+        request = user.send(answered(request, session))
+    assert kinds[1::2] == [*TOOLS, "tools/list"]
+    assert set(kinds[::2]) == {"initialize"}
+    assert ("DELETE" in methods) == bool(session)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_wrong_result_is_not_measured(tool: str) -> None:
+    assert company.is_right(tool, RIGHT[tool])
+    wrong = {"total_found": 1, "cart": {"items": []}, "status": "refused"}
+    assert not company.is_right(tool, {**RIGHT[tool], **wrong})
+
+
+def test_an_answer_is_read_from_a_body_or_a_stream() -> None:
+    message = {"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}
+    body = json.dumps(message).encode()
+    assert company.message_of(Answer(body=body)) == message
+    stream = Answer({"content-type": "text/event-stream"}, b"event: message\ndata: " + body + b"\n")
+    assert company.message_of(stream) == message
+    with pytest.raises(LoadError, match="an error in place of a result"):
+        company.message_of(Answer(body=b'{"error":{"code":1}}'))
+
+
+class Once(BaseHTTPRequestHandler):
+    """Answers in pieces, as servers may; what is not to be answered is refused."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(404 if body == b"refuse" else 200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.write(b"2\r\nab\r\n")
+        self.wfile.flush()
+        self.wfile.write(b"1\r\nc\r\n0\r\n\r\n")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
 
 
 @pytest.fixture
-def outcomes() -> list[Outcome[Sample]]:
-    missing = Outcome[Sample](Peer(FASTMCP, NOTHING).lacking("fastmcp: no network"))
-    return [measured(OURS, 4000), missing, measured(GUEST, 8000, kinds=(ECHO,))]
+def port() -> Iterator[int]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Once) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
 
 
-def test_fastmcp_go_and_rust_are_in_company() -> None:
-    names = [peer.name for peer in PEERS]
-    assert names == [OURS, TYPESCRIPT, PYTHON, FASTMCP, *(guest.name for guest in GUESTS)]
-    assert [set(company.tools_of(peer)) for peer in PEERS[:4]] == [set(TOOLS)] * 4
-    assert http.FASTMCP in [peer.name for peer in http.peers(install=False)]
+def test_visits_are_counted_by_kind(port: int) -> None:
+    seen = []
+
+    def user() -> Any:
+        while True:
+            seen.append((yield Request("POST", {}, b"x", "one")))
+            yield Request("POST", {}, b"x")
+
+    visits = visit(port, [user(), user()], 0.1)
+    assert {each.body for each in seen} == {b"abc"}
+    assert visits.counted == len(visits.latencies["one"]) > 0
+    assert visits.rate > 0
+    assert 0 < visits.mean(["one"]) <= visits.p99(["one"]) < visits.seconds
 
 
-def test_the_table_says_what_others_do_instead_and_who_is_missing(
-    outcomes: list[Outcome[Sample]],
-) -> None:
-    _, _, ours, missing, guest = company.servers_table(outcomes).split("\n")
-    assert ours.split()[2:6] == ["4,000"] * 4
-    assert missing == f"{FASTMCP}  missing: fastmcp: no network"
-    assert guest.split().count("n/a") == 6
-    assert guest.split()[-1] == "2.00"
-    told, most = company.remarks(outcomes)
-    assert GUESTS[0].tool.name in told
-    assert "6,400" in most
+def test_a_refusal_is_not_measured(port: int) -> None:
+    def user() -> Any:
+        while True:
+            yield Request("POST", {}, b"refuse", "one")
+
+    with pytest.raises(LoadError, match="status 404: abc"):
+        visit(port, [user()], 1)
 
 
-def test_what_a_server_does_not_have_does_not_spoil_a_record(
-    outcomes: list[Outcome[Sample]],
-) -> None:
-    there = [outcomes[0], outcomes[2]]
-    text = "\n".join([company.servers_table(there), *company.remarks(there)])
-    report = Report("company", text, company.panels(there), company.figures(there))
-    assert list(lacking(report)) == []
-    assert contest(report)["rounds"] == 2
-    assert [len(panel.bars) for panel in report.panels] == [2, 1, 1, 1]
+def test_the_table_compares_with_ours_and_says_who_is_missing() -> None:
+    def measured(name: str, rate: int) -> Outcome[Sample]:
+        visits = Visits(1.0, rate, {tool: [0.01] for tool in TOOLS})
+        return Outcome(Peer(name, Command([], {})), [Sample(visits, 1 / rate, 50 << 20)] * 2)
 
-
-def test_a_package_that_is_not_there_is_named(tmp_path: Path) -> None:
-    for package in (PythonPackage("x", "", tmp_path), NpmPackage("x", "1", tmp_path)):
-        found = packages.find(Peer("x", NOTHING), package, install=False)
-        assert found.missing == "x: not installed"
-
-
-def test_a_package_that_cannot_be_installed_is_named_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    found = packages.find(Peer("x", NOTHING), NpmPackage("x", "1", tmp_path), install=True)
-    assert found.missing == "x: npm: No such file or directory"
-
-
-def test_a_package_that_is_there_tells_its_version(tmp_path: Path) -> None:
-    (tmp_path / "node_modules" / "x").mkdir(parents=True)
-    (tmp_path / "node_modules" / "x" / "package.json").write_text('{"version": "v1.2"}')
-    place = tmp_path / "lib" / "python3" / "site-packages" / "x-3.4.dist-info"
-    place.mkdir(parents=True)
-    (place / "METADATA").write_text("Name: x\nVersion: 3.4\n")
-    assert NpmPackage("x", "1", tmp_path).version == "1.2"
-    assert PythonPackage("x", "", tmp_path).version == "3.4"
-    assert find_fastmcp("fastmcp_work.py", install=False).name == FASTMCP
+    gone = Outcome[Sample](Peer(TYPESCRIPT, Command([], {})).lacking("node is not installed"))
+    lines = company.servers_table([measured(OURS, 900), measured(PYTHON, 300), gone]).split("\n")
+    assert lines[2].split()[1:] == ["900", "10.0", "10.0", "1,111", "50", "1.00"]
+    assert lines[3].split()[-1] == "0.33"
+    assert lines[4] == f"{TYPESCRIPT}  missing: node is not installed"
+    assert COLUMNS["memory"].title == "peak MiB"
 
 
 @pytest.mark.parametrize("peer", list(map(as_param, INSTALLED)))
-@pytest.mark.long
+@pytest.mark.needs("redis-server", "node")
 def test_every_server_can_be_measured(peer: Peer) -> None:
     assert peer.missing == ""
-    sample = company.take(peer, 0, pinned=False)
-    assert sample.work.keys() == company.tools_of(peer).keys()
-    assert all(work.rate > 0 for work in sample.work.values())
-
-
-def test_a_wrong_answer_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = Peer(OURS, python_server("trio_mcp_echo.py"))
-    tools = {ECHO: evolve(TOOLS[ECHO], answer="another text")}
-    monkeypatch.setattr(company, "TOOLS", tools)
-    broken = Peer("x", Command([sys.executable, "-c", "raise SystemExit('no licence')"], {}))
-    take = partial(company.take, pinned=False)
-    found = in_rounds([ours, broken], take, rounds=1, seconds=0, budget=1)
-    reasons = [each.peer.missing for each in found]
-    assert reasons == ["the tool echo gave a wrong answer", "no licence"]
-
-
-def test_columns_are_told_apart() -> None:
-    sample = Sample(0.1, {"cpu": Work(5, 0.2)}, None)
-    assert COLUMNS["cpu"].pick(sample) == 5
-    assert COLUMNS["cpu_cpu"].pick(sample) == 0.2
-    assert COLUMNS["large"].pick(sample) is None
+    assert company.take(peer, 0).visits.rate > 0

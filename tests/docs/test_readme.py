@@ -188,9 +188,9 @@ def test_the_figures_of_the_readme_are_those_of_the_records() -> None:
     for kind, row in zip(["Trio", "asyncio", "thread"], counted, strict=True):
         assert kind in row[0]
     contests = json.loads((MEASURED / "benchmarks.json").read_text())["contests"]
-    company = {row[0]: row for row in contests["company"]["tables"][0]["rows"] if len(row) > 1}
+    work = {row[0]: row for row in contests["work"]["tables"][0]["rows"] if len(row) > 1}
     figures = [
-        next(row[2] for name, row in company.items() if name.startswith(library))
+        next(row[2] for name, row in work.items() if name.startswith(library))
         for library in ("trio-mcp", "FastMCP 4", "Python SDK 2", "TypeScript SDK 2")
     ]
     assert f"| Calls per second, echo on stdio | {' | '.join(figures)} |" in README.read_text()
