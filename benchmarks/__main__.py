@@ -1,6 +1,7 @@
 """Every benchmark, one after another, with one chart: `python -m benchmarks`."""
 
 from argparse import ArgumentParser
+from math import inf
 from pathlib import Path
 
 from benchmarks import (
@@ -17,12 +18,14 @@ from benchmarks import (
     workers,
 )
 from benchmarks.complete import FEWEST_ROUNDS, keep
-from benchmarks.report import add_output_options, publish
+from benchmarks.report import add_output_options, measuring, publish
+
+_add_options = measuring(rounds=5, seconds=5.0, budget=inf, installs=True, pins=True)
 
 
 def main() -> None:
     parser = ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    stdio.add_options(parser)
+    _add_options(parser)
     add_output_options(parser)
     parser.add_argument(
         "--record",

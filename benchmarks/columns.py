@@ -8,7 +8,7 @@ from attrs import frozen
 
 from benchmarks.chart import Bar
 from benchmarks.contest import Outcome, S
-from benchmarks.figures import paired_ratio
+from benchmarks.figures import paired_ratio, spread
 from benchmarks.peers import OURS
 from benchmarks.tables import table
 
@@ -60,7 +60,8 @@ def table_beside(
         columns: The figures.
         compared: The figure that is compared.
         other: The name of the one to compare it with.
-        times: The title of the last column.
+        times: The title of the last column. The one before it says how many times the figure that
+            is compared differed between rounds.
     """
 
     def cells(outcome: Outcome[S]) -> list[str]:
@@ -68,9 +69,10 @@ def table_beside(
         if outcome.peer.missing:
             return found
         figure, _ = ratio(outcomes, compared, outcome.peer.name, other)
-        return [*found, "-" if figure is None else f"{figure:.2f}"]
+        differed = f"{spread(outcome.values(compared.pick)):.2f}"
+        return [*found, differed, "-" if figure is None else f"{figure:.2f}"]
 
-    headers = [what, *(column.title for column in columns), times]
+    headers = [what, *(column.title for column in columns), "spread", times]
     return table(headers, [cells(outcome) for outcome in outcomes])
 
 

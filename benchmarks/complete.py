@@ -11,6 +11,7 @@ from typing import Any
 
 from attrs import asdict
 
+from benchmarks.figures import spread as of_rounds
 from benchmarks.picture import draw
 from benchmarks.records import provenance, write
 from benchmarks.report import Report
@@ -71,7 +72,7 @@ def spread(figures: dict[str, Any]) -> float:
     It is the median over all figures of the largest value to the smallest: 1 if the machine was
     quiet, and nothing can be read from ratios that are nearer to 1 than this is.
     """
-    found = [max(each) / min(each) for each in _series(figures) if min(each, default=0) > 0]
+    found = [of_rounds(each) for each in _series(figures) if min(each, default=0) > 0]
     return round(median(found), 2) if found else 1.0
 
 

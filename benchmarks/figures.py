@@ -20,6 +20,11 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
     return ordered[max(int(rank), 1) - 1]
 
 
+def spread(values: Sequence[float]) -> float:
+    """Return how many times a figure differed between rounds: the largest to the smallest."""
+    return max(values) / min(values) if min(values, default=0) > 0 else 1.0
+
+
 def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     """Return the median of the ratios of two series that were measured round by round."""
     return median(our / their for our, their in zip(ours, theirs, strict=True))
@@ -51,6 +56,7 @@ class Target:
 
 
 def targets_table(targets: Iterable[Target]) -> str:
-    """Show every target with its figure and its verdict."""
+    """Show every target with its figure and its verdict, those that were missed first."""
     headers = ["target (in this run)", "bound", "figure", "verdict"]
-    return table(headers, [target.row for target in targets], left=(0, 3))
+    worst_first = sorted(targets, key=lambda target: target.verdict == "met")
+    return table(headers, [target.row for target in worst_first], left=(0, 3))

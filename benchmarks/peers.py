@@ -19,6 +19,7 @@ _INSTALL_SECONDS = 120
 
 OURS = "trio-mcp"
 OURS_1000 = "trio-mcp, 1,000 tools"
+OURS_WAITS = "trio-mcp, an echo that waits once"
 OURS_MODERN = "trio-mcp, modern"
 PYTHON = "Python SDK"
 PYTHON_MODERN = "Python SDK, modern"
@@ -57,6 +58,7 @@ def peers(*, install: bool) -> list[Peer]:
         typescript,
         python,
         evolve(ours, name=OURS_1000, command=python_server("trio_mcp_echo.py", "1000")),
+        evolve(ours, name=OURS_WAITS, command=python_server("trio_mcp_echo.py", "waits")),
         evolve(ours, name=OURS_MODERN, era=MODERN),
         evolve(typescript, name=TYPESCRIPT_MODERN, era=MODERN),
         evolve(python, name=PYTHON_MODERN, era=MODERN),

@@ -37,7 +37,16 @@ def provenance(node: str = "node") -> dict[str, Any]:
         "node": _output([node, "--version"]).removeprefix("v"),
         "system": f"{platform.system()} {platform.machine()}",
         "processors": os.cpu_count(),
+        "processor": _first(Path("/proc/cpuinfo"), "model name"),
+        "memory": _first(Path("/proc/meminfo"), "MemTotal"),
     }
+
+
+def _first(path: Path, name: str) -> str:
+    """Return what the first line of that name says in a file of the system; empty if none does."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    found = (line.partition(":") for line in lines)
+    return next((value.strip() for key, _, value in found if key.strip() == name), "")
 
 
 def _commit() -> str:

@@ -29,7 +29,6 @@ from benchmarks.wrk import CONNECTIONS, LoadFailed, call, load, new_sessions, se
 
 NONE = "trio-mcp, no store"
 _STORES = {f"trio-mcp, {kind}": kind for kind in KINDS}
-_MOST_ROUNDS = 2
 _BEGUN = 200
 
 
@@ -152,7 +151,7 @@ add_options = measuring(rounds=2, seconds=3.0, budget=60.0)
 
 def run(options: Namespace) -> Report:
     """Measure, and return the report."""
-    how = {"rounds": min(options.rounds, _MOST_ROUNDS), "budget": options.budget}
+    how = {"rounds": options.rounds, "budget": options.budget}
     single = in_rounds(operations.peers(), operations.take, seconds=options.seconds / 10, **how)
     outcomes = in_rounds(peers(), take, seconds=options.seconds, **how)
     told = in_rounds(fan_out.peers(), fan_out.take, seconds=options.seconds, **how)

@@ -30,7 +30,6 @@ CALL, MEMORY, SQLITE = (
 )
 _LIFETIME = 60.0
 _FEWEST = 20
-_MOST_ROUNDS = 2
 _CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 _ERA = evolve(
     MODERN,
@@ -180,7 +179,7 @@ def run(options: Namespace) -> Report:
     outcomes = in_rounds(
         peers(),
         partial(take, pinned=not options.unpinned),
-        rounds=min(options.rounds, _MOST_ROUNDS),
+        rounds=options.rounds,
         seconds=options.seconds / 2,
         budget=options.budget,
     )

@@ -36,7 +36,6 @@ from benchmarks.tables import table
 
 _LIFETIME = 60.0
 _WAIT, _ROWS = 10, 4096
-_MOST_ROUNDS = 3
 _NOT_COUNTED = 0.2
 """Seconds of calls that come first. Cheap tools get longer to warm up."""
 
@@ -312,7 +311,7 @@ def run(options: Namespace) -> Report:
     outcomes = in_rounds(
         peers(install=not options.no_install),
         partial(take, pinned=not options.unpinned),
-        rounds=min(options.rounds, _MOST_ROUNDS),
+        rounds=options.rounds,
         seconds=options.seconds / 2,
         budget=options.budget,
     )

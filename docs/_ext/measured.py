@@ -68,17 +68,18 @@ def _show_benchmarks(record: Benchmarks, part: str) -> Iterator[nodes.Node]:
             },
         )
     elif part in record.contests:
-        yield from _show_contest(record.contests[part])
+        yield from _show_contest(part, record.contests[part])
     elif part in CONTESTS:
         yield _said("This is not in the record yet.")
     else:
         raise RecordError(f"no contest {part!r}; there are: {', '.join(CONTESTS)}")
 
 
-def _show_contest(contest: Contest) -> Iterator[nodes.Node]:
+def _show_contest(name: str, contest: Contest) -> Iterator[nodes.Node]:
     yield _said(
         f"{contest.rounds} rounds. Between them, half of the figures differed by "
-        f"{contest.spread:g} times or less."
+        f"{contest.spread:g} times or less. To repeat it: ",
+        nodes.literal("", f"make bench ARGS={name}"),
     )
     yield _html('<div class="bars">' + "".join(map(drawing, contest.panels)) + "</div>")
     for table in contest.tables:
@@ -206,7 +207,11 @@ def _origin(made: Made, more: dict[str, str]) -> nodes.Node:
     facts = {
         "Date": made.date,
         "trio-mcp": f"{made.version}{commit}{changed}",
-        "Machine": f"{made.system}, {made.processors} processors",
+        "Machine": ", ".join(
+            filter(None, [made.system, f"{made.processors} × {made.processor}", made.memory])
+        )
+        if made.processor
+        else f"{made.system}, {made.processors} processors",
         "Run on": f"{made.python}{node}",
         **more,
     }
@@ -236,8 +241,8 @@ def _is_figure(text: str) -> bool:
     return text in ("", "-", "n/a") or text.lstrip("≤≥ -")[:1].isdigit()
 
 
-def _said(text: str) -> nodes.paragraph:
-    return nodes.paragraph("", text)
+def _said(text: str, *more: nodes.Node) -> nodes.paragraph:
+    return nodes.paragraph("", text, *more)
 
 
 def _html(text: str) -> nodes.raw:

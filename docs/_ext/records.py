@@ -53,6 +53,8 @@ class Made:
     node: str
     system: str
     processors: int
+    processor: str = ""
+    memory: str = ""
 
 
 @frozen

@@ -139,7 +139,7 @@ def test_the_table_compares_with_ours_and_says_who_is_missing() -> None:
 
     gone = Outcome[Sample](Peer(TYPESCRIPT, Command([], {})).lacking("node is not installed"))
     lines = company.servers_table([measured(OURS, 900), measured(PYTHON, 300), gone]).split("\n")
-    assert lines[2].split()[1:] == ["900", "10.0", "10.0", "1,111", "50", "1.00"]
+    assert lines[2].split()[1:] == ["900", "10.0", "10.0", "1,111", "50", "1.00", "1.00"]
     assert lines[3].split()[-1] == "0.33"
     assert lines[4] == f"{TYPESCRIPT}  missing: node is not installed"
     assert COLUMNS["memory"].title == "peak MiB"

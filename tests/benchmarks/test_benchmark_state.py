@@ -43,7 +43,7 @@ def test_tasks_are_held_against_calls() -> None:
     ]
     missing = Outcome[tasks.Sample](Peer(tasks.SQLITE, NOTHING).lacking("no room"))
     *_, memory, sqlite = tasks.tasks_table([*found, missing]).split("\n")
-    assert memory.split()[-4:] == ["250", "250", "4,000", "0.25"]
+    assert memory.split()[-5:] == ["250", "250", "4,000", "1.00", "0.25"]
     assert sqlite == f"{tasks.SQLITE}  missing: no room"
 
 
