@@ -28,7 +28,7 @@ from trio_mcp.telemetry import BOUNDS
 from trio_mcp.transports.http import bodies
 from trio_mcp.transports.http.guard import MOST_SCRAPES, SCRAPES
 
-PAGE: Final = ROOT / "docs" / "limits.md"
+PAGE: Final = ROOT / "docs" / "limits" / "shared.md"
 
 
 def default(kind: type[Any], name: str) -> Any:
@@ -175,7 +175,7 @@ ROWS: Final = (
         ],
     ),
     Row(
-        "[states](guides/state.md) that are kept from call to call",
+        "[states](../guides/state.md) that are kept from call to call",
         [Limits().max_states, Limits().max_state_bytes, Limits().max_states // 10],
         [
             "features/test_state.py::test_an_owner_with_more_than_a_tenth_loses_what_was_not_used_longest",
@@ -222,7 +222,7 @@ ROWS: Final = (
         ["auth/attacks/test_guesses.py::test_guesses_push_out_no_token_that_is_good"],
     ),
     Row(
-        "logins by an [OAuth proxy](guides/logins.md)",
+        "logins by an [OAuth proxy](../guides/logins.md)",
         [MAX_LOGINS],
         ["auth/proxy/test_grants.py::test_one_person_has_so_many_logins_and_ends_none_of_another"],
     ),
@@ -254,8 +254,8 @@ ROWS: Final = (
 
 def rows() -> list[list[str]]:
     """The rows of the table, as lists of cells."""
-    section = PAGE.read_text().partition("## What all clients share\n")[2].partition("\n## ")[0]
-    found = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    lines = PAGE.read_text().splitlines()
+    found = [line.strip("|").split("|") for line in lines if line.startswith("|")]
     return [[cell.strip() for cell in row] for row in found[2:]]
 
 

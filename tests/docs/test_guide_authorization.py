@@ -53,8 +53,8 @@ GUIDES = ROOT / "docs" / "guides"
 PROTECTING = GUIDES / "authorization.md"
 LOGIN = GUIDES / "login.md"
 SERVERS = GUIDES / "authorization-servers.md"
-BAD_INPUT = ROOT / "docs" / "bad-input.md"
-LIMITS = ROOT / "docs" / "limits.md"
+BAD_INPUT = ROOT / "docs" / "bad-input" / "http.md"
+LIMITS = ROOT / "docs" / "limits" / "features.md"
 
 KEY = ec_key()
 ISSUER = Issuer()
