@@ -147,7 +147,7 @@ def complaint(kind: Any, content: Any, revision: Revision = NEWEST) -> str:
     return str(caught.value)
 
 
-@pytest.mark.skipif(not official.available(), reason="the official schemas are not there")
+@pytest.mark.skipif(not official.available(), reason=official.MISSING)
 @each_revision
 def test_the_judge_is_strict(revision: Revision) -> None:
     judge(raw({"type": "string"}), revision)

@@ -13,6 +13,7 @@ from typing import Any
 from jsonschema_rs import Draft7Validator, Draft202012Validator, validator_for
 
 SCHEMAS = Path(__file__).parents[3] / "shared" / "schema"
+MISSING = f"the official schemas are not in {SCHEMAS}: docs/contributing/setting-up.md says how to get them"
 
 RESULTS = {
     "initialize": "InitializeResult",

@@ -22,7 +22,7 @@ def requests_in(revision: str, sender: str) -> set[str]:
     return {definitions[name]["properties"]["method"]["const"] for name in names}
 
 
-@pytest.mark.skipif(not official.available(), reason="the official schemas are not there")
+@pytest.mark.skipif(not official.available(), reason=official.MISSING)
 @pytest.mark.parametrize("revision", revisions.ALL, ids=lambda each: each.name)
 def test_a_revision_has_the_requests_that_its_schema_has(revision):
     wanted = requests_in(revision.name, "ClientRequest")
