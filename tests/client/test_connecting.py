@@ -1,16 +1,19 @@
 """Meeting servers of both eras, and servers that are hard to meet."""
 
 import sys
+import threading
 
 import pytest
 import trio
 
+from tests.client.programs.torture import Torture
 from tests.client.support import served, tortured
 from tests.support.processes import EXAMPLES
 from tests.support.tools import echo, registry_of
 from trio_mcp import Implementation, Limits, McpError, Registry, connect
+from trio_mcp.client import negotiation
 from trio_mcp.client.cache import ConnectionCache
-from trio_mcp.client.client import Client
+from trio_mcp.client.client import Client, session_of
 from trio_mcp.client.handlers import Handlers
 from trio_mcp.client.negotiation import ClientIdentity
 from trio_mcp.client.notifications import Notifications, RawLines
@@ -105,6 +108,32 @@ async def test_the_era_is_found_out(switch, era, asked) -> None:
         modern = "io.modelcontextprotocol/protocolVersion"
         assert (modern in torture.heard[-1].get("params", {}).get("_meta", {})) == (era == "modern")
         assert methods(torture).count("initialize") < 2  # what was found out is kept
+
+
+@pytest.mark.requirement("E2", "E9")
+@pytest.mark.parametrize("switch", ["modern", "legacy"])
+async def test_a_server_that_says_much_of_itself_holds_up_nothing(switch, monkeypatch) -> None:
+    """What is no part of the answer, but passed on by proxies, is put aside in a thread."""
+    read = negotiation.others_of
+    threads = []
+
+    def others(result):
+        threads.append(threading.get_ident())
+        return read(result)
+
+    class Talkative(Torture):
+        def receive(self, message):
+            for each in super().receive(message):
+                if message["method"] in ("server/discover", "initialize") and "result" in each:
+                    each["result"].update({f"x{number}": 1 for number in range(5000)})
+                yield each
+
+    monkeypatch.setattr("tests.client.support.Torture", Talkative)
+    monkeypatch.setattr(negotiation, "others_of", others)
+    async with tortured(switch) as (client, _):
+        assert len(session_of(client).negotiated.others) >= 5000
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 @pytest.mark.requirement("E2")

@@ -211,7 +211,7 @@ async def _discover(ask: Ask, identity: ClientIdentity) -> Negotiated:
         capabilities=found.capabilities,
         server_info=await offload(_identity, info),
         instructions=_text(found.instructions),
-        others=_others(result),
+        others=await offload(others_of, result),
     )
 
 
@@ -287,7 +287,7 @@ async def _initialize(transport: ClientTransport, ask: Ask, identity: ClientIden
         capabilities=found.capabilities,
         server_info=await offload(_identity, found.server_info),
         instructions=_text(found.instructions),
-        others=_others(result),
+        others=await offload(others_of, result),
     )
 
 
@@ -299,13 +299,20 @@ def _identity(wire: Json) -> Implementation | None:
 
 
 _READ: Final = frozenset(
-    {"supportedVersions", "protocolVersion", "capabilities", "serverInfo", "instructions"}
+    {
+        "supportedVersions",
+        "protocolVersion",
+        "capabilities",
+        "serverInfo",
+        "instructions",
+        "resultType",
+    }
 )
 
 
-def _others(result: dict[str, Json]) -> dict[str, Json]:
+def others_of(result: dict[str, Json]) -> dict[str, Json]:
     """Return the members of a server's answer that are not read here."""
-    others = {name: result[name] for name in result if name not in (*_READ, "resultType")}
+    others = {name: result[name] for name in result if name not in _READ}
     meta = others.get("_meta")
     if isinstance(meta, dict):
         others["_meta"] = {name: meta[name] for name in meta if name != META_SERVER_INFO}
