@@ -12,7 +12,7 @@ pages before it:
   all commands after it the port is one that is free.
 - What a program or a command prints stands in the `text` block that follows it. `…` stands for
   anything that differs from run to run. Where a line ends with `⏎`, the command runs on a terminal,
-  and its last word is typed.
+  and its last word is typed. Programs in tabs of one set print the same: the block after the last.
 """
 
 import os
@@ -36,6 +36,7 @@ import pytest
 from tests.support.processes import ENVIRONMENT, ROOT, TIME_LIMIT
 
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+NEXT_TAB = re.compile(r"\s*:{3,}\n:{3,}\{tab-item\} .*\s*```")
 LANGUAGES = {"python", "json", "sh", "text", "toml", "ini", "nginx"}
 FILE = re.compile(r"# ([\w./-]+\.(?:py|toml|ini|service))(?:, (at the end)|, in place of: (.+))?\n")
 SERVES_HTTP = re.compile(r"\btrio-mcp serve .*--http 127\.0\.0\.1:8000\b")
@@ -64,6 +65,8 @@ class Block:
     line: int
     language: str
     text: str
+    has_another_tab: bool = False
+    """Whether the block after it is in the next tab of its set."""
 
     @property
     def place(self) -> str:
@@ -84,7 +87,9 @@ class Block:
     @property
     def is_program(self) -> bool:
         """Whether it is run to its end, and prints something."""
-        return self.language == "python" and self.text.endswith("\ntrio.run(main)\n")
+        return self.language == "python" and self.text.endswith(
+            ("\ntrio.run(main)\n", "\nasyncio.run(main())\n")
+        )
 
     @property
     def is_run_in_a_shell(self) -> bool:
@@ -98,7 +103,20 @@ def blocks_of(page: Path) -> Iterator[Block]:
     text = page.read_text()
     for found in FENCE.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
-        yield Block(page.name, line, found[2], found[3])
+        has_another_tab = NEXT_TAB.match(text, found.end()) is not None
+        yield Block(page.name, line, found[2], found[3], has_another_tab)
+
+
+def told_after(blocks: list[Block]) -> list[str | None]:
+    """For each block, what the page says that it prints, if the page says it."""
+    found: list[str | None] = []
+    after: str | None = None
+    for block, following in reversed([*pairwise([*blocks, None])]):
+        assert block is not None
+        if not block.has_another_tab:
+            after = following.text if following and following.language == "text" else None
+        found.append(after)
+    return found[::-1]
 
 
 def run_page(
@@ -108,10 +126,8 @@ def run_page(
     if not (folder / "docs").exists():
         (folder / "docs").symlink_to(ROOT / "docs")
     with shell_in(folder) as shell:
-        for block, following in pairwise([*blocks_of(page), None]):
-            assert block is not None
-            is_told = following is not None and following.language == "text"
-            told = following.text if following is not None and is_told else None
+        blocks = [*blocks_of(page)]
+        for block, told in zip(blocks, told_after(blocks), strict=True):
             if block.file is not None:
                 write(block, folder / block.file)
             elif block.language == "python":

@@ -1,4 +1,4 @@
-"""The guide to asyncio: what it shows and does not run is run here."""
+"""The guide to FastAPI: what it shows and does not run is run here."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.docs.pages import blocks_of
 from tests.support.processes import ROOT
 from trio_mcp.aio import connect
 
-GUIDE = ROOT / "docs" / "guides" / "asyncio.md"
+GUIDE = ROOT / "docs" / "guides" / "fastapi.md"
 
 
 @pytest.mark.requirement("L1")

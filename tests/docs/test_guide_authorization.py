@@ -51,6 +51,7 @@ from trio_mcp.auth.server.authenticator import ISSUER_TIMEOUT, MAX_TOKEN
 
 GUIDES = ROOT / "docs" / "guides"
 PROTECTING = GUIDES / "authorization.md"
+TOKENS = GUIDES / "tokens.md"
 LOGIN = GUIDES / "login.md"
 SERVERS = GUIDES / "authorization-servers.md"
 BAD_INPUT = ROOT / "docs" / "bad-input" / "http.md"
@@ -204,7 +205,7 @@ async def test_what_is_logged_is_in_the_table(caplog: pytest.LogCaptureFixture) 
         await call(host, ISSUER.token())
     told = [
         (text.partition("`")[2].partition("`")[0].removesuffix("…"), level)
-        for text, level in table(PROTECTING, "Message")
+        for text, level in table(TOKENS, "Message")
     ]
     logged = [
         (each.getMessage(), each.levelname.lower())
@@ -237,7 +238,7 @@ async def test_a_verifier_that_raises_lets_nobody_in() -> None:
 
 @pytest.mark.requirement("J3")
 async def test_a_call_is_cut_off_when_its_token_expires(autojump_clock: Any) -> None:
-    (row,) = (row for row in table(PROTECTING, "What | Belongs to") if row[0] == "a call")
+    (row,) = (row for row in table(TOKENS, "What | Belongs to") if row[0] == "a call")
     assert "when that token expires, at the latest" in row[2]
     registry = Registry("slow")
 

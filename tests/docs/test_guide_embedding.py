@@ -39,6 +39,7 @@ from trio_mcp import (
 from trio_mcp.errors import ConnectionLost, LifespanError
 
 GUIDE = ROOT / "docs" / "guides" / "embedding.md"
+CONTEXT = ROOT / "docs" / "guides" / "context.md"
 
 
 class Lifespan:
@@ -343,7 +344,7 @@ def test_asyncio_cannot_run_it() -> None:
 
 def test_what_a_context_has_is_named() -> None:
     public = [each.name for each in attrs.fields(Context) if not each.name.startswith("_")]
-    assert [name for name in public if f"`{name}`" not in GUIDE.read_text()] == []
+    assert [name for name in public if f"`{name}`" not in CONTEXT.read_text()] == []
 
 
 @pytest.mark.long

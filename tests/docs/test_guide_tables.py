@@ -38,8 +38,11 @@ from trio_mcp.errors import ClientError, InvalidArguments
 from trio_mcp.schema import SchemaError, schema_of
 from trio_mcp.schema.parameters import Parameter, String
 
-TOOLS = ROOT / "docs" / "guides" / "tools.md"
-RESULTS = ROOT / "docs" / "guides" / "results.md"
+GUIDES = ROOT / "docs" / "guides"
+TOOLS, RESULTS = GUIDES / "tools.md", GUIDES / "results.md"
+PARAMETERS, CONTEXT = GUIDES / "parameters.md", GUIDES / "context.md"
+MISTAKES, FAILURES_PAGE = GUIDES / "tool-errors.md", GUIDES / "failures.md"
+READING = GUIDES / "reading-results.md"
 STRINGS = load_registry(str(EXAMPLES / "strings.py"))
 
 
@@ -120,14 +123,14 @@ def taking(annotation: Any) -> Registry:
 # -- tools: types ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("annotations", "schema"), rows(TOOLS, "Annotation | Schema"))
+@pytest.mark.parametrize(("annotations", "schema"), rows(PARAMETERS, "Annotation | Schema"))
 def test_types_that_json_has(annotations: str, schema: str) -> None:
     for annotation in in_code(annotations):
         assert schema_of(evaluate(annotation)) == json.loads(schema.strip("`")), annotation
 
 
 @pytest.mark.parametrize(
-    ("annotations", "name", "sent", "got"), rows(TOOLS, "Annotation | `format`")
+    ("annotations", "name", "sent", "got"), rows(PARAMETERS, "Annotation | `format`")
 )
 async def test_types_that_travel_as_text(annotations: str, name: str, sent: str, got: str) -> None:
     wanted = {"type": "string", "format": name.strip("`")}
@@ -168,7 +171,7 @@ async def test_values_are_taken_for_what_they_are(annotation: Any, sent: Any, go
         await registry.call("use", {"x": sent})
 
 
-@pytest.mark.parametrize(("metadata", "schema"), rows(TOOLS, "`Annotated[…]`"))
+@pytest.mark.parametrize(("metadata", "schema"), rows(PARAMETERS, "`Annotated[…]`"))
 def test_what_stands_beside_a_type(metadata: str, schema: str) -> None:
     annotation = evaluate(f"Annotated[{metadata.strip('`')}]")
     assert schema_of(annotation) == json.loads(schema.strip("`"))
@@ -216,7 +219,7 @@ def test_all_options_are_told() -> None:
 
 
 def test_all_of_the_context_is_told() -> None:
-    told = [name for row in rows(TOOLS, "Of a `Context`") for name in in_code(row.id)]
+    told = [name for row in rows(CONTEXT, "Of a `Context`") for name in in_code(row.id)]
     public = {name for name in dir(Context) if not name.startswith("_")}
     assert {name.removesuffix("()") for name in told} == public
     for name in told:
@@ -226,7 +229,7 @@ def test_all_of_the_context_is_told() -> None:
 # -- tools: mistakes and bad arguments -------------------------------------------------------
 
 
-@pytest.mark.parametrize(("written", "said"), rows(TOOLS, "Written"))
+@pytest.mark.parametrize(("written", "said"), rows(MISTAKES, "Written"))
 def test_mistakes_at_registration(written: str, said: str) -> None:
     registry = Registry("test")
     registry.add_tool(lambda: "x", name="taken")
@@ -242,7 +245,7 @@ def test_mistakes_at_registration(written: str, said: str) -> None:
     assert_said(str(refused.value), said)
 
 
-@pytest.mark.parametrize(("parameter", "sent", "said"), rows(TOOLS, "Parameter"))
+@pytest.mark.parametrize(("parameter", "sent", "said"), rows(MISTAKES, "Parameter"))
 async def test_bad_arguments(parameter: str, sent: str, said: str) -> None:
     registry = taking(evaluate(parameter.strip("`").removeprefix("x: ")))
     arguments = json.loads(sent.strip("`"))
@@ -334,7 +337,7 @@ async def test_an_output_schema_of_a_list_can_be_given() -> None:
     assert (await result_of(giving(failed, output_schema=schema)))["isError"] is True
 
 
-FAILURES = rows(RESULTS, "In a tool named `read`")
+FAILURES = rows(FAILURES_PAGE, "In a tool named `read`")
 DONE_IN_CODE = [row for row in FAILURES if row.id.startswith("`")]
 CUT_SHORT = [row for row in FAILURES if not row.id.startswith("`")]
 
@@ -437,13 +440,13 @@ def test_an_option_that_does_not_exist() -> None:
 
 
 def test_all_of_a_result_is_told() -> None:
-    told = [in_code(row.id)[0] for row in rows(RESULTS, "Of a `CallResult`")]
+    told = [in_code(row.id)[0] for row in rows(READING, "Of a `CallResult`")]
     public = {name for name in dir(CallResult) if not name.startswith("_")}
     assert {name.partition("(")[0] for name in told} == public
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-@pytest.mark.parametrize(("returned", "kind", "got"), rows(RESULTS, "The tool returned"))
+@pytest.mark.parametrize(("returned", "kind", "got"), rows(READING, "The tool returned"))
 async def test_results_become_values(returned: str, kind: str, got: str, era: Any) -> None:
     value, wanted = evaluate(returned.strip("`")), evaluate(kind.strip("`"))
     async with connect(giving(value), era=era) as client:

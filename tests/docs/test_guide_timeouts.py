@@ -39,6 +39,7 @@ from trio_mcp.client.negotiation import Era
 from trio_mcp.errors import CallTimeout
 
 GUIDE = ROOT / "docs" / "guides" / "timeouts.md"
+STOPPING = ROOT / "docs" / "guides" / "stopping.md"
 
 Connected = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -92,7 +93,9 @@ def test_limits_are_those_of_the_code() -> None:
 
 
 def test_graces_are_those_of_the_code() -> None:
-    graces = {field.strip("`"): grace for _, grace, field in table(GUIDE, "What happens") if field}
+    graces = {
+        field.strip("`"): grace for _, grace, field in table(STOPPING, "What happens") if field
+    }
     assert graces == {
         "Limits.eof_grace": f"{Limits().eof_grace:g} s",
         "Limits.shutdown_grace": f"{Limits().shutdown_grace:g} s",

@@ -15,9 +15,9 @@ from trio_mcp.client.negotiation import Era
 
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 START_PROCESSES = {
-    *("asyncio", "authorization", "client", "deployment", "explorer"),
-    *("many-servers", "migrating", "proxies"),
-    *("results", "revisions", "security", "tasks", "testing", "tools"),
+    *("asyncio", "authorization", "cancellation", "client", "deployment", "do-i-need-trio"),
+    *("explorer", "fastapi", "many-servers", "migrating", "proxies", "results", "revisions"),
+    *("security", "stopping", "tasks", "testing", "testing-parts", "timeouts", "tools"),
 }
 """Guides that show how servers and commands are started: that takes long."""
 EXAMPLE = re.compile(r"\[examples/(\w+\.py)\]\(\.\./examples/\1\)")

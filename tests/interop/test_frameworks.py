@@ -11,7 +11,7 @@ from tests.interop.packages import FRAMEWORKS
 from tests.support.processes import ENVIRONMENT, EXAMPLES, ROOT
 
 PROGRAM = Path(__file__).parent / "programs" / "frameworks.py"
-GUIDE = ROOT / "docs" / "guides" / "asyncio.md"
+GUIDES = ROOT / "docs" / "guides"
 TIME_LIMIT = 120
 
 pytestmark = [pytest.mark.needs("frameworks"), pytest.mark.requirement("L1")]
@@ -19,9 +19,9 @@ pytestmark = [pytest.mark.needs("frameworks"), pytest.mark.requirement("L1")]
 
 @pytest.mark.parametrize("direction", ["langchain", "openai_agents", "pydantic_ai", "fastapi"])
 def test_agents_use_our_client_and_their_clients_use_our_servers(direction, tmp_path) -> None:
-    """The adapters, and a library, are those of the guide; `fastapi` has all of their clients."""
-    for block in blocks_of(GUIDE):
-        if block.file is not None and block.file.endswith(("_tools.py", "library_site.py")):
+    """The adapters and the sites are those of the guides; `fastapi` has all of their clients."""
+    for block in [*blocks_of(GUIDES / "agents.md"), *blocks_of(GUIDES / "fastapi.md")]:
+        if block.file is not None and block.file.endswith(("_tools.py", "_site.py")):
             (tmp_path / block.file).write_text(block.text)
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     command = [str(FRAMEWORKS.python), str(EXAMPLES / "calculator.py")]

@@ -7,9 +7,13 @@ in a virtual environment of its own, with the real packages.
 import asyncio
 import json
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+from trio_mcp import HttpOptions
 from trio_mcp.aio import Registry, connect, from_fastapi, http_app
+from trio_mcp.errors import Unauthorized
 
 ARGUMENTS = {"a": 19, "b": 23}
 
@@ -145,7 +149,7 @@ async def pydantic_ai_client(command: list[str], url: str) -> None:
 
 
 async def fastapi(command: list[str]) -> None:
-    import uvicorn
+    import orders_site
     from fastapi import Depends, FastAPI
     from pydantic import BaseModel
     from starlette.routing import Route
@@ -175,11 +179,26 @@ async def fastapi(command: list[str]) -> None:
         result: float = await registry.call("add", ARGUMENTS)
         return result
 
+    async with under_uvicorn(app) as url:
+        await use_sums(command, url)
+    async with under_uvicorn(orders_site.app) as url:
+        await list_orders_of_ada(f"{url}/mcp")
+
+
+@asynccontextmanager
+async def under_uvicorn(app: Any) -> AsyncIterator[str]:
+    import uvicorn
+
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
     serving = asyncio.create_task(server.serve())
     while not server.started:
         await asyncio.sleep(0.01)
-    url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    await serving
+
+
+async def use_sums(command: list[str], url: str) -> None:
     for client in (openai_agents_client, langchain_client, pydantic_ai_client):
         await client(command, f"{url}/tools/mcp")
     import httpx2
@@ -194,8 +213,20 @@ async def fastapi(command: list[str]) -> None:
     async with connect(f"{url}/mcp") as client:
         result = await client.call_tool("multiply", {"a": 6, "b": 7})
         assert result.text == "42.0", result
-    server.should_exit = True
-    await serving
+
+
+async def list_orders_of_ada(url: str) -> None:
+    """A token is checked, and goes on to the endpoint; another one is refused."""
+    ada = HttpOptions(headers={"Authorization": "Bearer secret-of-ada"})
+    async with connect(url, http=ada) as client:
+        result = await client.call_tool("list_orders")
+        assert result.text == '["an order of ada"]', result
+    eve = HttpOptions(headers={"Authorization": "Bearer a guess"})
+    try:
+        async with connect(url, http=eve):
+            raise AssertionError("a token that is not known was let in")
+    except Unauthorized:
+        pass
 
 
 asyncio.run(globals()[sys.argv[1]](sys.argv[2:]))
