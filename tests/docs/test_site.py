@@ -150,7 +150,6 @@ STILL_LONG = {
     "guides/deployment.md",
     "guides/migrating.md",
     "guides/security.md",
-    "guides/tools.md",
 }
 """Pages that are still to be split. Nothing is added here."""
 
