@@ -40,7 +40,7 @@ BUCKETS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300
 CALLERS_MISTAKES: Final = frozenset(
     {PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND}
 )
-"""The codes of errors that are none of the server's."""
+"""The codes of errors that are not the server's fault."""
 OTHER: Final = "_OTHER"
 """What stands for a method that is not known."""
 PIPE: Final[Mapping[str, Any]] = {"network.transport": "pipe"}

@@ -131,7 +131,7 @@ def _scenarios(scenarios: Sequence[Scenario]) -> nodes.Node:
 
 
 def _outcome(scenario: Scenario | None) -> str:
-    """Say what became of a scenario; a dash if the revision does not have it."""
+    """Return the outcome of a scenario; a dash if the revision does not have it."""
     return "–" if scenario is None else scenario.outcome
 
 

@@ -105,7 +105,7 @@ class Benchmarks:
 
 @frozen
 class Scenario:
-    """What became of one scenario of the conformance suite."""
+    """The outcome of one scenario of the conformance suite."""
 
     revision: str
     side: str
@@ -119,7 +119,7 @@ class Scenario:
 
     @property
     def outcome(self) -> str:
-        """What became of it, in words."""
+        """Its outcome, in words."""
         if not self.offered:
             return f"not offered: {self.missing}"
         if not self.passed:

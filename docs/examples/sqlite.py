@@ -146,7 +146,7 @@ def must_stop() -> int:
     """Say whether a statement must stop. SQLite asks this again and again while it runs."""
     try:
         trio.from_thread.check_cancelled()
-    except trio.Cancelled:  # raised once more in `explained`, when SQLite has stopped
+    except trio.Cancelled:  # raised again in `explained`, when SQLite has stopped
         return 1
     return 0
 

@@ -22,6 +22,12 @@ INSTEAD = {
     r"for each in": "name the thing: 'for tool in tools'",
     r"for ever": "'forever'",
     r"rooms": "'packages'",
+    r"once more": "'again'",
+    r"be had": "say how: 'cannot be fetched', 'is missing'",
+    r"(held|hold it) against": "'compared with', 'checked against'",
+    r"(becomes?|became) of": "'how it ends', 'the outcome', 'how values are sent'",
+    r"(that|which) (is|are) (?-i:none)": "'is not valid', 'is not one'",
+    r"in vain|all in all|tells? more": "'without an answer', 'in total', 'explains'",
 }
 """By pattern, what to write in its place."""
 

@@ -395,7 +395,7 @@ class Peer:
         ticket.cause = ticket.cause or cause
 
     def left_queue(self, request) -> None:
-        if self.is_ending:  # it may move up once more, before it is closed like the others
+        if self.is_ending:  # it may move up again, before it is closed like the others
             assert self.machine.ticket_of(request).stage == "closed"
             return
         [queue] = [each for each in self.machine.queues.values() if request in each]

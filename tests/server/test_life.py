@@ -455,5 +455,5 @@ async def test_a_tool_that_does_not_end_does_not_keep_the_lifespan_open(how, aut
             handle.stop()
         assert (await client.receive())["error"]["message"] == "Request cancelled"
     grace = {"eof": 0.5, "stop": 5}[how]
-    assert closed == [grace + 1 + 1], "the patience for the call, and once more for its task"
+    assert closed == [grace + 1 + 1], "the patience for the call, and again for its task"
     assert trio.current_time() == grace + 100

@@ -113,7 +113,7 @@ class Crossing:
         """Call a function in the Trio run, soon. It must not raise."""
         if self.is_over or not self.is_copy:
             self._to_trio.put(message)
-        if self.is_over:  # looked at after that, as what ends empties it once more when it is over
+        if self.is_over:  # looked at after that, as what ends empties it again when it is over
             self._to_trio.empty()
 
     def future(self) -> asyncio.Future[None]:

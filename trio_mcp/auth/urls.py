@@ -64,7 +64,7 @@ def origin(url: str) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise BadUrl("something was named as a URL that is none") from None
+        raise BadUrl("what was named as a URL is not one") from None
     host = (parts.hostname or "").lower()
     host = f"[{host}]" if ":" in host else host
     is_default = port in (None, _PORTS.get(parts.scheme))

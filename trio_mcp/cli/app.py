@@ -99,7 +99,7 @@ def run(words: Sequence[str]) -> int:
         status = command(*bound.args, **bound.kwargs)
         sys.stdout.flush()
     except CycloptsError as error:
-        told = _instead(error, words) or f"{error} (--help tells more)"
+        told = _instead(error, words) or f"{error} (see --help)"
         print(f"trio-mcp: {one_line(told)}", file=sys.stderr)
         return USAGE
     except (Exception, KeyboardInterrupt) as error:

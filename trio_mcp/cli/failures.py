@@ -130,7 +130,7 @@ def missing(noun: str, name: str, known: list[str], *, of: str = "the server") -
 
 
 def no_option(word: str) -> str:
-    return f"there is no option {word}; arguments are written KEY=VALUE (--help tells more)"
+    return f"there is no option {word}; arguments are written KEY=VALUE (see --help)"
 
 
 def place_of(error: BaseException) -> str:

@@ -486,8 +486,8 @@ class Remote(Provider):
     def list_members(self, table: Table) -> Mapping[str, Json]:
         """Return what the server's list had besides its items.
 
-        Where the server tells of no changes, the time for which it may be kept goes by. Who asks
-        after its end still gets the list that there is, and has it asked for again.
+        Where the server tells of no changes, the time for which it may be kept goes by. A caller
+        that asks later still gets the list that there is, and has it asked for again.
         """
         members, since = self._members.get(table, ({}, 0.0))
         found = {"ttlMs": 0, "cacheScope": "private", **members}

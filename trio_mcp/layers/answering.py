@@ -46,7 +46,7 @@ TOLD: Final = (ToolError, McpError, ResourceNotFound, InputRequired)
 
 
 def answering(inner: Handler) -> Handler:
-    """Run a call in the scope of its request, and answer the request by what becomes of it."""
+    """Run a call in the scope of its request, and answer the request with its outcome."""
 
     async def run(call: Call) -> Answer | None:
         exchange: Exchange = call.exchange
@@ -73,7 +73,7 @@ def answering(inner: Handler) -> Handler:
 
 
 def failure(call: Call, error: BaseException, raised: BaseException) -> tuple[str, Answer]:
-    """Say what becomes of an exception: the outcome for the log, and the answer.
+    """Say how an exception ends a call: the outcome for the log, and the answer.
 
     Args:
         call: The call that ended with it.

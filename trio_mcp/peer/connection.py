@@ -9,9 +9,9 @@ pauses only when too much waits to be run or to be written. While requests of ou
 does not pause because too much waits to be run: the response that a running call needs may come
 next. Then it refuses what would have to wait.
 
-Who asks reads on while its output is full (`reads_on`). Otherwise both sides could wait forever,
-each for the other one to read: one with requests, one with responses. A response asks for nothing
-more.
+The side that asks reads on while its output is full (`reads_on`). Otherwise both sides could wait
+forever, each for the other one to read: one with requests, one with responses. A response asks for
+nothing more.
 
 The connection ends when the input ends, when the output breaks, or when `stop` is called. Then
 calls get some grace, are cancelled and answered, and what is answered is written for a bounded

@@ -1,7 +1,7 @@
 """Whether what is registered can be sent: found out once, and by the name of the option.
 
 What each field of a payload takes stands in its annotation and nowhere else. Whatever may change is
-copied, so that what was checked is what is sent, whatever becomes of the original.
+copied, so that what was checked is what is sent, whatever happens to the original.
 """
 
 from __future__ import annotations

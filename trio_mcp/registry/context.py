@@ -120,7 +120,7 @@ class Context(Generic[Lifespan]):
         return self._state
 
     async def save_state(self) -> None:
-        """Keep what is in `state` now, whatever becomes of the call.
+        """Keep what is in `state` now, however the call ends.
 
         Raises:
             TypeError: Something in it is not JSON.

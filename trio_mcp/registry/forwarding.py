@@ -154,8 +154,8 @@ def forwarded_entry(
             result.
         pass_on: Of a tool, the same for calls that need no context. To make one takes longer than
             the rest.
-        check: Of a tool, whether arguments are held against the input schema here. Otherwise only
-            the provider does so, and says in its own words what is wrong.
+        check: Of a tool, whether arguments are checked against the input schema here. Otherwise
+            only the provider does so, and says in its own words what is wrong.
         timeout: Seconds that an answer may take; `None` for the provider's `tool_timeout`.
         scopes: What a caller's access token must allow.
 

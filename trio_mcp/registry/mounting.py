@@ -231,7 +231,7 @@ class Mount:
     # -- URIs -----------------------------------------------------------------------------
 
     def inward(self, uri: str) -> str | None:
-        """Return what the provider calls a URI; `None` if that is none of the provider's."""
+        """Return what the provider calls a URI; `None` if the provider has no such URI."""
         return remove_prefix(self.view.prefix, uri)
 
     def outward(self, result: dict[str, Json]) -> dict[str, Json]:

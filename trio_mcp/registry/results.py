@@ -14,7 +14,7 @@
 
 Revisions that know objects only get `{"result": value}` if the output schema is of something else.
 
-Here is what becomes of values that are not content: most tools return no other, and their results
+Here is how values are converted that are not content: most tools return no other, and their results
 are written without the classes of content. `content_results` has the others.
 """
 

@@ -75,7 +75,7 @@ class Tool(Handler):
     structure: Callable[[dict[str, Json]], Keywords]
     """Turns arguments that fit into the function's keyword arguments."""
     checks_arguments: bool = True
-    """Whether arguments are held against the input schema here."""
+    """Whether arguments are checked against the input schema here."""
     lenient: bool = True
     """Whether a text is read as JSON where the schema has no use for a text."""
     publishes_timeout: bool = True

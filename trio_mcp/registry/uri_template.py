@@ -151,7 +151,7 @@ def read_uri(uri: str) -> str | None:
 
     So no escape is cut in the middle, and `%2f` is the same as `%2F`. Letters beyond ASCII are
     taken for their percent-encoded UTF-8, as in an IRI (RFC 3987). What is encoded must be UTF-8
-    as well, all in all, and must not hold NUL.
+    as well, in total, and must not hold NUL.
     """
     return _read(uri) if len(uri) <= LONGEST_URI else None
 

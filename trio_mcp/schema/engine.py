@@ -46,7 +46,7 @@ _PLAIN: Final = frozenset({float, bool, type(None)})
 
 
 class Refused(Exception):
-    """A value is not held against its schema; the text says what it is instead."""
+    """A value is not checked against its schema; the text says what it is instead."""
 
 
 TOO_MUCH: Final = Refused(

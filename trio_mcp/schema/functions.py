@@ -42,7 +42,7 @@ class FunctionSchema:
         name: The function's own name.
         description: Its docstring, without the sections about parameters, results and errors.
         input_schema: The schema of its arguments: always an object.
-        checked_schema: What arguments are held against: the same, but anything goes where
+        checked_schema: What arguments are checked against: the same, but anything goes where
             Pydantic decides.
         output_schema: The schema of its result; `None` where that is text, nothing, or anything.
         context_parameter: The parameter that takes the context; it is no part of the schema.

@@ -3,7 +3,7 @@
 Pydantic is never imported here: an author who annotates with its types has done so already.
 
 Its models check values by rules of their own (aliases, validators, conversions), which no JSON
-Schema has in full. So what Pydantic is to decide is not held against the published schema: it gets
+Schema has in full. So what Pydantic decides is not checked against the published schema: it gets
 the JSON, and its errors become sentences like all others. It does not let other threads run while
 it validates, and it tries each member of a recursive union at each level, so the work is counted
 before.
@@ -137,7 +137,7 @@ class Model:
 
     def _is_much(self, value: Any) -> bool:
         work: float = 0
-        # Where members of a union are tried in vain, each leaves an error behind.
+        # Where members of a union do not fit, each leaves an error behind.
         waiting = [(value, self._root, 1 if self._branching == 1 else _IN_VAIN)]
         while waiting and work < _MOST_WORK:
             each, node, times = waiting.pop()

@@ -1,6 +1,6 @@
 """What a function returns, by its annotation.
 
-What has structure has a schema, which is published and which results are held against; text and
+What has structure has a schema, which is published and which results are checked against; text and
 nothing have none. A type without a JSON Schema is refused only if no value of it, or of a subclass,
 can have a JSON form.
 """

@@ -146,7 +146,7 @@ def read_topics(context: RequestContext, wanted: Mapping[str, Json]) -> Topics:
     """Read what a filter wants of extensions.
 
     Raises:
-        McpError: It is not what is to be had there (`-32602`), or the client has not declared the
+        McpError: It is not what is offered there (`-32602`), or the client has not declared the
             extension (`-32021`).
     """
     extensions = context.server.catalogue.extensions

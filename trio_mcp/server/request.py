@@ -205,5 +205,5 @@ def size_of(texts: Iterable[str | None]) -> int:
 
 
 def invalid(why: str) -> McpError:
-    """Make the error for parameters that are none."""
+    """Make the error for parameters that are not valid."""
     return McpError(INVALID_PARAMS, f"Invalid params: {why}")

@@ -214,7 +214,7 @@ class RedisStore(Store):
     # -- operations ---------------------------------------------------------------------------
 
     async def _run(self, script: Script[bytes], key: str, *arguments: Argument) -> Any:
-        """Run a script that changes nothing; if the connection breaks, run it once more."""
+        """Run a script that changes nothing; if the connection breaks, run it again."""
         async with self._turns:
             client = await self._ready()
             try:

@@ -20,7 +20,7 @@ POLLS: Final = _can("polling", hasattr(trio.lowlevel, "FdStream"))
 """The event loop can wait for pipes and terminals, and sockets are descriptors. Not on Windows."""
 
 REOPENS: Final = _can("reopening", os.path.isdir("/proc/self/fd"))
-"""A descriptor's file can be opened once more. On Linux."""
+"""A descriptor's file can be opened again. On Linux."""
 
 WALKS: Final = _can("walking", os.open in os.supports_dir_fd and os.scandir in os.supports_fd)
 """Files can be opened within a directory that is open. Not on Windows."""

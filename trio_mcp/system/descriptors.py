@@ -46,7 +46,7 @@ else:
         return mode in (access, os.O_RDWR)
 
     def duplicate(fd: int) -> int:
-        """Copy *fd* to a descriptor that is none of the standard three, nor inherited."""
+        """Copy *fd* to a descriptor that is neither one of the standard three, nor inherited."""
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_PRIVATE)
 
     def device_of(fd: int) -> tuple[int, int]:

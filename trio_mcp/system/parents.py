@@ -1,7 +1,7 @@
 """The process that has started this one, and its end.
 
 The system tells of it where it can: Linux by a descriptor of the process, macOS and the BSDs by a
-queue of events, Windows by a handle. Where none of them is to be had, its id is looked at now and
+queue of events, Windows by a handle. Where none of them exists, its id is looked at now and
 then: what adopts this process has another one.
 """
 

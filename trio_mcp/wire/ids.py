@@ -4,7 +4,7 @@ Of a line that is too long only the beginning is known, which no parser takes. I
 while the nesting is counted; the id is the scalar behind the key `"id"` one level deep. A nested
 `id` is not the request's, and a number that touches the end may be incomplete.
 
-Any other line is read once more by a parser that forgives what makes a value, but not a structure,
+Any other line is read again by a parser that forgives what makes a value, but not a structure,
 unreadable: numbers that are no JSON or too large, half characters, control characters in strings.
 """
 

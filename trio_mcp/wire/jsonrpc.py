@@ -3,7 +3,7 @@
 A line becomes exactly one value: a `Request`, a `Notification`, a `Response`, a `Batch` of these,
 or `Malformed`, which carries the error that answers it. Nothing is raised for bad input and
 nothing is altered silently: what JSON allows but Python would change on the way (integers beyond
-64 bits, repeated keys) is found by encoding the parsed value once more, or more cheaply (`exact`).
+64 bits, repeated keys) is found by encoding the parsed value again, or more cheaply (`exact`).
 
 An error whose request id cannot be known has the id `""`: the one value that the schema of
 every MCP revision accepts.

@@ -7,7 +7,7 @@ _LONGEST: Final = 60
 
 
 def safe_repr(value: object) -> str:
-    """Return the beginning of a value's `repr`, or its type where there is no `repr` to be had.
+    """Return the beginning of a value's `repr`, or its type where it has no `repr`.
 
     What is refused may be anything: nested beyond what `repr` can follow, an integer too long to be
     written, an object whose `__repr__` fails. The error that says so is raised all the same.

@@ -95,7 +95,7 @@ class AuthorizationFlow(httpx2.Auth, ABC):
         If the server still refuses in the end, that is the response, unless scopes are missing.
 
         Raises:
-            AuthorizationError: There was no token to be had, or none with the scopes.
+            AuthorizationError: No token was granted, or none with the scopes.
         """
         url = str(request.url.copy_with(query=None, fragment=None))
         access = await self._access_to(url)

@@ -76,7 +76,7 @@ class ClientCredentials(_Machine):
 
     Raises:
         ValueError: There is neither a secret nor a key, or both, or the key cannot sign.
-        AuthorizationError: From each request: there was no token to be had.
+        AuthorizationError: From each request: no token was granted.
 
     Example:
         >>> ClientCredentials(client_id="nightly", client_secret="hunter2")
@@ -117,7 +117,7 @@ class WorkloadIdentity(_Machine):
         fetching: How authorization servers are reached.
 
     Raises:
-        AuthorizationError: From each request: there was no token to be had. There is no retry.
+        AuthorizationError: From each request: no token was granted. There is no retry.
     """
 
     assertion: Assertion = field(repr=False)
@@ -151,7 +151,7 @@ class EnterpriseManaged(_Machine):
 
     Raises:
         ValueError: `token_endpoint` is no URL for secrets.
-        AuthorizationError: From each request: there was no token to be had.
+        AuthorizationError: From each request: no token was granted.
     """
 
     identity: Callable[[], Awaitable[str]] = field(repr=False)

@@ -72,7 +72,7 @@ class OAuth(AuthorizationFlow):
         fetching: How authorization servers are reached.
 
     Raises:
-        AuthorizationError: From each request: there was no token to be had.
+        AuthorizationError: From each request: no token was granted.
         LoginRequired: From each request: a person has to log in, and `open_browser` is `None`.
 
     The time that the person takes counts against no time limit of `connect` or a call, but your

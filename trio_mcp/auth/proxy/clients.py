@@ -205,7 +205,7 @@ class Clients:
         """Return the client with an id, for who is at an address; `None` if there is none.
 
         Raises:
-            AuthorizationError: Its document cannot be had; the text says why.
+            AuthorizationError: Its document cannot be fetched; the text says why.
         """
         if id and _is_described(id):
             return await self._described(id, address)

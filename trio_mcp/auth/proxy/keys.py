@@ -50,7 +50,7 @@ class SigningKeys:
         """Return an access token (RFC 9068).
 
         Raises:
-            StoreError: The keys cannot be had.
+            StoreError: The keys cannot be read.
         """
         if self._is_due():
             await self._renew()
@@ -63,7 +63,7 @@ class SigningKeys:
 
         Raises:
             TokenRefused: It was not.
-            StoreError: The keys cannot be had.
+            StoreError: The keys cannot be read.
         """
         try:
             signed = read_signed(token, (_ALGORITHM,))

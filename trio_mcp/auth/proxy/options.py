@@ -62,7 +62,7 @@ class OAuthProxy(ProxySettings):
         grant_scopes: The scopes that a person may have. By default all that the server knows.
         secrets: Secrets from which the keys are derived that seal what is kept and what travels
             through browsers. The first one seals, all of them open. By default it is the client
-            secret of the provider. When it changes, everyone has to log in once more.
+            secret of the provider. When it changes, everyone has to log in again.
         callback_path: The path to which the provider sends browsers back.
         token_ttl: Seconds for which an access token is good. A login that was revoked ends within a
             minute all the same.

@@ -55,7 +55,7 @@ class ProviderTokenKeeper:
         except Lost:
             raise ProviderTokenError(_ENDED) from None
         except (AuthorizationError, StoreError) as error:
-            logger.warning("The provider's token of a caller cannot be had: %s", error)
+            logger.warning("The provider's token of a caller cannot be renewed: %s", error)
             raise ProviderTokenError(_LATER) from None
         return grant.tokens.access
 

@@ -75,7 +75,7 @@ class Upstream:
         """Return the provider's endpoints, discovered if need be.
 
         Raises:
-            AuthorizationError: They cannot be had.
+            AuthorizationError: They cannot be fetched.
         """
         provider = self._provider
         if provider.issuer is None:
@@ -214,7 +214,7 @@ class Upstream:
         except (BadSignature, TokenRefused) as refused:
             raise AuthorizationError(f"the ID token is not the provider's: {refused}") from None
         except IssuerUnavailable:
-            raise AuthorizationError("the provider's keys cannot be had") from None
+            raise AuthorizationError("the provider's keys cannot be fetched") from None
         claims = signed.claims
         self._check(claims, nonce)
         return claims

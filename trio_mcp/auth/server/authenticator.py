@@ -56,7 +56,7 @@ _CREDENTIALS: Final = re.compile(r"([A-Za-z]+) +([A-Za-z0-9._~+/-]+=*) *")
 _SCHEMES: Final = {"bearer": "Bearer", "dpop": "DPoP"}
 _IN_URL: Final = re.compile(r"(?:^|[&;])access_token=")
 ISSUER_TIMEOUT: Final = 10.0
-"""Seconds that an issuer has to answer, all in all."""
+"""Seconds that an issuer has to answer, in total."""
 
 _REFUSED_FOR: Final = 10.0
 """Seconds for which the issuer is not asked again about a token that it does not know."""

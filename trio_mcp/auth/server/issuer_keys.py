@@ -37,7 +37,7 @@ Fetch = Callable[[str], Awaitable[Fetched]]
 
 _LEAST_TTL: Final = 60.0
 _STALE: Final = 3600.0
-"""Seconds for which keys are good after their time, while new ones cannot be had."""
+"""Seconds for which keys are good after their time, while new ones cannot be fetched."""
 MIN_INTERVAL: Final = 30.0
 """Seconds between two fetches because of unknown keys."""
 _LONGEST_PAUSE: Final = 60.0
@@ -98,7 +98,7 @@ class IssuerKeys:
         except (AuthorizationError, ValueError, trio.TooSlowError) as error:
             self._failures += 1
             self._next_try = trio.current_time() + min(2.0**self._failures, _LONGEST_PAUSE)
-            logger.warning("The keys of %s cannot be had: %s", self.issuer, error or "too slow")
+            logger.warning("The keys of %s cannot be fetched: %s", self.issuer, error or "too slow")
             return False
         self._take(keys, _max_age(fetched.headers))
         return True

@@ -82,7 +82,7 @@ _KINDS: Final[dict[Severity, dict[str, str]]] = {
         "hand can get in",
     },
     "note": {
-        "unknown-tool": "answer -32602: no model can do better with a name that is none",
+        "unknown-tool": "answer -32602: no model can do better with a name that does not exist",
         "ignored-cursor": "answer -32602, so that a client notices its mistake",
         "silent-on-bad-json": "answer -32700, so that a client notices its mistake",
         "silent-on-bad-request": "answer -32600 or -32602: its sender waits for an answer",

@@ -227,7 +227,7 @@ class HttpTransport:
             await self._attempt(pending)
 
     async def _attempt(self, pending: PendingRequest) -> None:
-        """Post a request; once more if that fails and does no harm."""
+        """Post a request; again if that fails and does no harm."""
         try:
             await self._post(pending)
         except (CannotReach, ConnectionLost) as error:
@@ -472,7 +472,7 @@ class HttpTransport:
         """Read a stream, and resume it whenever it ends, until there is an answer.
 
         Raises:
-            ClientError: It cannot be had, or not any more.
+            ClientError: It cannot be opened, or not any more.
         """
         failures = 0
         returns = TokenBucket(_MOST_RETURNS, _MOST_RETURNS)

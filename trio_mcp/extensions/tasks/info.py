@@ -72,7 +72,7 @@ class TaskInfo:
             case {"taskId": str(id), "status": str(status)} if id and status in _STATUSES:
                 pass
             case _:
-                raise ProtocolError("the server has sent a task that is none")
+                raise ProtocolError("the server has sent a task that is not valid")
         outcome = {"completed": wire.get("result"), "failed": wire.get("error")}.get(status)
         if status == "completed" and not isinstance(outcome, dict):
             raise ProtocolError(f"task {id:.100} is completed, and has no result")

@@ -354,7 +354,7 @@ class KeptTasks:
         return newer if newer is not None and newer.runs == claim.runs else None
 
     async def begin_again(self, claim: Claim, lease: float) -> Claim:
-        """Note that a task is begun once more; `Conflict` if another process has it."""
+        """Note that a task is begun again; `Conflict` if another process has it."""
         again = evolve(claim, runs=claim.runs + 1)
         (version,) = await self.store.commit(self._queued(again, lease))
         return evolve(again, version=version)

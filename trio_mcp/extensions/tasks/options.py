@@ -28,7 +28,7 @@ class TaskOptions:
     """How calls of a tool are tasks: `@registry.tool(task=TaskOptions(...))`.
 
     Args:
-        on_restart: What becomes of a task whose process ends before it: it is run again, from the
+        on_restart: What happens to a task whose process ends before it: it is run again, from the
             beginning, with the answers that it has had; or it fails. Only what does no harm when it
             is done twice should be run again.
         ttl: Seconds from its creation for which it is kept, whether or not it has ended; `inf` for

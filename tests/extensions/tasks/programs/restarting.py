@@ -46,7 +46,7 @@ def make(store: Store, folder: Path) -> Registry:
 
     @registry.tool(task=TaskOptions(on_restart="run again"))
     async def ask(name: str, context: Context) -> str:
-        """Ask, hang once, and ask once more."""
+        """Ask, hang once, and ask again."""
         first = await context.elicit("Which colour?", str)
         ran = await work(name, context)
         second = await context.elicit("Which shade?", str)

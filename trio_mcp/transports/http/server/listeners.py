@@ -169,7 +169,7 @@ class Backlog:
             listener = getattr(listener, "transport_listener", listener)
         self._socket: socket.socket | None = None
         if isinstance(listener, trio.SocketListener):
-            # The same socket once more, for an `accept` that does not wait.
+            # The same socket again, for an `accept` that does not wait.
             self._socket = socket.socket(fileno=socket.dup(listener.socket.fileno()))
             self._socket.setblocking(False)
 

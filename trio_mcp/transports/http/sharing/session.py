@@ -192,7 +192,7 @@ class SharedSession(SessionSharing):
             self._touch()
 
     def _touch(self) -> None:
-        """Have the session last; if the store has lost it, it is written once more."""
+        """Have the session last; if the store has lost it, it is written again."""
         self._used = trio.current_time()
         self._recorder.touch(self._about_key, self._owner.sign(self._id))
 
@@ -230,7 +230,7 @@ class SharedSession(SessionSharing):
             self._replica.inbound.note(message)
 
     async def _look_again(self) -> None:
-        """Read what is known of the session; if the store has lost it, write it once more."""
+        """Read what is known of the session; if the store has lost it, write it again."""
         while True:
             entry = await self._look()
             if self._is_over(entry):

@@ -153,7 +153,7 @@ class Worker:
 class _Folder:
     """The private folder of the workers, which the parent removes; without it, the last of them.
 
-    Each has a lock on it that they share. Who gets it alone is the last one.
+    Each has a lock on it that they share. The one that gets it alone is the last.
     """
 
     def __init__(self, path: str | None) -> None:
