@@ -23,7 +23,7 @@ from joserfc.jwk import ECKey
 
 PERSON = "ada"
 PROGRAMS = {"nightly": "only for the example"}
-"""Clients that get in without a person, and their secrets."""
+"""Clients that log in without a person, and their secrets."""
 
 Fields = dict[str, str]
 

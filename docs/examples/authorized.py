@@ -1,4 +1,4 @@
-"""A protected server, a client that gets in, and the authorization server between them.
+"""A protected server, a client that logs in, and the authorization server between them.
 
 All of it runs on one machine: `python docs/examples/authorized.py`
 """

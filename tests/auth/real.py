@@ -125,7 +125,7 @@ def main() -> None:
     try:
         trio.run(try_out, options.provider, options.port)
     except* AuthorizationError as group:
-        sys.exit(f"There was no getting in: {group.exceptions[0]}; the log above may say more.")
+        sys.exit(f"Logging in failed: {group.exceptions[0]}; the log above may say more.")
 
 
 if __name__ == "__main__":

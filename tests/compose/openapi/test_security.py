@@ -179,7 +179,7 @@ async def test_client_credentials_come_from_the_document_and_fail_in_words() -> 
         Service().registry(plain, auth={"app": ("me", "hush")})
     scheme["flows"]["clientCredentials"]["tokenUrl"] = "http://127.0.0.1:9/token"
     registry = Service().registry(document({"/it": get()}, **more), auth={"app": ("me", "hush")})
-    with pytest.raises(ToolError, match="there was no getting in: cannot reach") as failed:
+    with pytest.raises(ToolError, match="logging in failed: cannot reach") as failed:
         await registry.call("it", {})
     assert "hush" not in str(failed.value)
     scheme["flows"] = {"implicit": {}}

@@ -1,1 +1,1 @@
-"""How a client gets in."""
+"""How a client logs in."""

@@ -247,7 +247,7 @@ class Authenticator:
         error: str = "",
         scheme: str = "",
     ) -> Denied:
-        """Make the refusal that says how to get in."""
+        """Make the refusal that says how to log in."""
         needed = self._scopes if scopes is None else scopes
         value = challenges_of(self._server, needed, error, scheme)
         is_guess = error in (challenges.INVALID_TOKEN, challenges.INVALID_PROOF)

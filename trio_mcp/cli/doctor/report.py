@@ -55,9 +55,9 @@ _KINDS: Final[dict[Severity, dict[str, str]]] = {
         "bad-description": "describe it as the schema of the revision says",
         "invalid-schema": "mend it: it must be valid JSON Schema, of type object",
         "bad-header": "mend x-mcp-header: clients over HTTP must refuse the tool",
-        "no-access": "get in as it says; until then, nothing else can be examined",
+        "no-access": "log in as it says; until then, nothing else can be examined",
         "no-challenge": 'say `WWW-Authenticate: Bearer resource_metadata="…"`, so that clients can '
-        "get in",
+        "log in",
         "takes-any-token": "verify each token: signature, issuer, audience and times",
         "no-origin-check": "refuse foreign Origins with 403, or any web page can use the server",
     },
@@ -79,7 +79,7 @@ _KINDS: Final[dict[Severity, dict[str, str]]] = {
         "no-description": "describe it: that is all a model knows of it",
         "unknown-required": "describe it among the properties",
         "no-resource-metadata": "publish it (RFC 9728): without it, only who is given a token by "
-        "hand can get in",
+        "hand can log in",
     },
     "note": {
         "unknown-tool": "answer -32602: no model can do better with a name that does not exist",

@@ -47,7 +47,7 @@ def login_store() -> TokenStore:
 
 
 def require_auth() -> None:
-    require("joserfc", "getting in", "auth")
+    require("joserfc", "logging in", "auth")
 
 
 def place_of(store: TokenStore) -> str:

@@ -109,7 +109,7 @@ class HttpOptions:
         proxy: The URL of a proxy; without it, those of the environment (`HTTPS_PROXY` and so on).
         verify: An `ssl.SSLContext` for TLS; `False` to trust any certificate.
         trust_env: Whether to use the proxies and certificates of the environment.
-        auth: How to get in where the server wants to know who we are: `OAuth(...)`,
+        auth: How to log in where the server wants to know who calls: `OAuth(...)`,
             `ClientCredentials(...)`, or any other `httpx2.Auth`.
         unix_socket: The path of a Unix socket, where the server is whatever the host of its URL.
         client_factory: Makes the `httpx2.AsyncClient`, with its own proxy, TLS and connections. It

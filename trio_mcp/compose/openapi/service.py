@@ -141,7 +141,7 @@ class Service:
             why = f"{plan.operation.label}: no answer within {self._timeout:g} s"
             raise ToolError(why) from None
         except AuthorizationError as error:
-            raise ToolError(f"{plan.operation.label}: there was no getting in: {error}") from None
+            raise ToolError(f"{plan.operation.label}: logging in failed: {error}") from None
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             # The texts of these may have the URL in them, and that a key.
             why = f"{plan.operation.label}: the service cannot be reached ({type(error).__name__})"

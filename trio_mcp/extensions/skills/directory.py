@@ -33,7 +33,7 @@ class Directory:
     """A directory of skills, or of one skill. Everything here blocks.
 
     Links are not followed, neither when the directory is looked through nor when a file is opened:
-    each directory on the way is opened within the one before it. So no file from outside gets in,
+    each directory on the way is opened within the one before it. So no file from outside is served,
     even if something is replaced by a link meanwhile.
     """
 

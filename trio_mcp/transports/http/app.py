@@ -391,7 +391,7 @@ class HttpApp:
 
     async def _serve_page(self, http: HttpRequest) -> None:
         path = http.path
-        if path in self._public:  # for all: it is how one finds the server, and gets in
+        if path in self._public:  # for all: it is how clients find the server, and log in
             await self._public[path].serve(http)
             return
         login_page = self._logins.get(path)

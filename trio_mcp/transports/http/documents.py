@@ -1,4 +1,4 @@
-"""Documents that everybody may read, without a token and from any page: how one finds and gets in.
+"""Documents that anyone may read, without a token and from any page: how clients log in.
 
 They do not change while the app lives, so they have an entity tag, and a client that has the
 document already gets 304 (RFC 9110, section 13.1.2).

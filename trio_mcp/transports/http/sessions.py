@@ -104,7 +104,7 @@ class Sessions:
         return MemoryEventStore(options.max_events, options.max_event_bytes, self._memory, owner)
 
     def _make_room(self, newcomer: str) -> None:
-        """End a session if there are as many as may be: an idle one, if there is any."""
+        """End a session if there is no room for another: an idle one, if there is any."""
         if len(self) < self.options.max_sessions:
             return
         # Those that were used last, or began last, are at the end.
