@@ -70,7 +70,7 @@ class ConnectionOptions:
     token_env: str | None = None
     """A variable of the environment whose value is the bearer token for a URL."""
     client_id: str | None = None
-    """Get in at a URL as this client, and not as a person."""
+    """Log in at a URL as this client, and not as a person."""
     client_secret_env: str | None = None
     """A variable of the environment whose value is the client's secret."""
     client_key: str | None = None
