@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypedDict, Unpack
 
 import pytest
 import sniffio
@@ -20,7 +20,6 @@ import trio
 from trio_mcp import (
     CallResult,
     Handlers,
-    HttpLimits,
     HttpOptions,
     HttpPolicy,
     Implementation,
@@ -28,10 +27,8 @@ from trio_mcp import (
     McpError,
     Registry,
     ResponseCache,
-    ServerCard,
     SessionOptions,
     connect,
-    serve_http,
 )
 from trio_mcp.auth import ResourceServer
 from trio_mcp.background import background_nursery
@@ -43,6 +40,9 @@ from trio_mcp.transports import ProcessOptions
 from trio_mcp.wire.methods import LISTS
 from trio_mcp.wire.payloads import LoggingLevel
 from trio_mcp.wire.revisions import Era
+
+if TYPE_CHECKING:  # of the extra `http`, which tests without HTTP do not need
+    from trio_mcp import HttpLimits, ServerCard
 
 
 @public_in("trio_mcp.testing")
@@ -206,9 +206,12 @@ class McpTester:
 
         Raises:
             RuntimeError: The test is not run by Trio.
+            ImportError: The extra `http` is missing.
 
         If cancelled, it stops the server.
         """
+        from trio_mcp import serve_http
+
         registry = self._server() if registry is None else registry
         async with background_nursery() as nursery:
             settings: ServeOptions = {"port": 0, **options}
