@@ -34,6 +34,44 @@ def test_a_new_project_works(
     assert cli(*words).out == "Guten Tag, Ada!\n"
 
 
+EDITABLE = '{"url": "file:///my%20checkout", "dir_info": {"editable": true}}'
+WHEEL = '{"url": "file:///x/trio_mcp-0.1.0-py3-none-any.whl", "archive_info": {}}'
+COMMIT = '{"url": "ssh://host/x", "vcs_info": {"vcs": "git", "commit_id": "1f3"}}'
+
+
+@pytest.mark.parametrize(
+    ("version", "noted", "dependency"),
+    [
+        ("0.1.3", None, ">=0.1.3,<0.2"),
+        ("2.5.0rc1", None, ">=2.5.0rc1,<3"),
+        ("0.1.0", EDITABLE, " @ file:///my%20checkout"),
+        ("0.1.0", WHEEL, " @ file:///x/trio_mcp-0.1.0-py3-none-any.whl"),
+        ("0.1.0", COMMIT, " @ git+ssh://host/x@1f3"),
+    ],
+)
+def test_a_new_project_depends_on_the_trio_mcp_that_wrote_it(
+    version: str,
+    noted: str | None,
+    dependency: str,
+    cli: CommandLine,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    site = tmp_path / "site" / "trio_mcp-0.dist-info"
+    site.mkdir(parents=True)
+    (site / "METADATA").write_text(f"Metadata-Version: 2.4\nName: trio-mcp\nVersion: {version}\n")
+    if noted is not None:
+        (site / "direct_url.json").write_text(noted)
+    monkeypatch.syspath_prepend(str(site.parent))
+    assert cli("new", "desk").status == 0
+    about = tomllib.loads((tmp_path / "desk" / "pyproject.toml").read_text())
+    assert about["project"]["dependencies"] == [f"trio-mcp{dependency}"]
+    tests = about["project"]["optional-dependencies"]["test"]
+    assert f"trio-mcp[cli]{dependency}" in tests
+    allowed = about["tool"]["hatch"].get("metadata", {}).get("allow-direct-references", False)
+    assert allowed == (noted is not None)
+
+
 @pytest.mark.requirement("A13")
 def test_a_new_server_logs_to_stderr(cli: CommandLine, tmp_path: Path) -> None:
     assert cli("new", "hello-world").status == 0

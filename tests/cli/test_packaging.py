@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -21,9 +22,11 @@ NAME = "io.github.ada/weather-desk"
 
 @pytest.fixture
 def project(cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A new project, in which the command line runs."""
+    """A new project, in which the command line runs, as a release of trio-mcp writes it."""
     assert cli("new", "weather-desk").status == 0
     monkeypatch.chdir(tmp_path / "weather-desk")
+    about = tmp_path / "weather-desk" / "pyproject.toml"
+    about.write_text(re.sub(r"trio-mcp @ [^\"]+", "trio-mcp", about.read_text()))
     return tmp_path / "weather-desk"
 
 
@@ -244,6 +247,17 @@ def test_bundles_that_cannot_be_made(cli: CommandLine, project: Path, tmp_path: 
     assert list(project.glob("*.mcpb")) == []
 
 
+def test_a_bundle_from_a_checkout_says_that_it_is_for_this_machine(
+    cli: CommandLine, project: Path
+) -> None:
+    words = ["bundle", "weather_desk.py", "--author", "Ada"]
+    assert "Only this machine" not in cli(*words).err
+    change(project / "pyproject.toml", '["trio-mcp"]', '["trio-mcp @ file:///checkout"]')
+    done = cli(*words)
+    assert done.status == 0
+    assert "Only this machine can install trio-mcp @ file:///checkout." in done.err
+
+
 def test_a_name_that_the_bundle_needs(cli: CommandLine, project: Path) -> None:
     (project / "mcpb_server.py").write_text("")
     outcome = cli("bundle", "weather_desk.py", "--author", "Ada")
@@ -324,6 +338,11 @@ def test_nothing_is_published(cli: CommandLine, project: Path) -> None:
         ('description = "An MCP server."', "", "description must have 1 to 100 characters"),
         ("weather-desk = ", "desk = ", "must have a script 'weather-desk'"),
         ('version = "0.1.0"', 'dynamic = ["version"]', "must have name and version"),
+        (
+            '["trio-mcp"]',
+            '["trio-mcp @ file:///checkout"]',
+            "the package index refuses 'trio-mcp @",
+        ),
         ("0.1.0", "^1.2", "the version must be one version, not '^1.2'"),
     ],
 )

@@ -69,7 +69,7 @@ def bundle(
     """
     place = registry_target(target)
     project = find_project(folder_of(place))
-    if not project.requires_us:
+    if project.our_requirement is None:
         raise Failure(f"{project.root / 'pyproject.toml'} must have trio-mcp in its dependencies")
     registry = load_registry(place)
     manifest = _make_manifest(registry, project, author, settings_of(setting, secret))
@@ -87,6 +87,8 @@ def bundle(
     if private:
         names = join_words((file.relative_to(project.root).as_posix() for file in private), "and")
         screen.note(f"Left out, as private: {names}. --include NAME adds what is not.", "yellow")
+    if "@ file:" in project.our_requirement:
+        screen.note(f"Only this machine can install {project.our_requirement}.", "yellow")
     screen.note(f"Written: {path} ({len(files)} files, {size:,} bytes)", "green")
     return OK
 

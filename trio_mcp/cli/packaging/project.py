@@ -42,10 +42,13 @@ class Project:
         return member(self.table, "scripts", dict)
 
     @property
-    def requires_us(self) -> bool:
-        listed = member(self.table, "dependencies", list)
-        names = [_PACKAGE.match(line) for line in listed if isinstance(line, str)]
-        return any(name and re.sub("[._-]+", "-", name[0]).lower() == "trio-mcp" for name in names)
+    def our_requirement(self) -> str | None:
+        """What `dependencies` says of trio-mcp, if anything."""
+        for line in member(self.table, "dependencies", list):
+            name = _PACKAGE.match(line) if isinstance(line, str) else None
+            if name and re.sub("[._-]+", "-", name[0]).lower() == "trio-mcp":
+                return str(line)
+        return None
 
     @property
     def readme(self) -> str:

@@ -131,6 +131,8 @@ def _package_problems(project: Project, name: str) -> Iterator[str]:
         yield "pyproject.toml must have name and version, as they are on the package index"
     elif package not in project.scripts:
         yield f"pyproject.toml must have a script {package!r}: hosts start the server by it (uvx)"
+    if " @ " in (project.our_requirement or ""):
+        yield f"the package index refuses {project.our_requirement!r}: write a version in its place"
     if f"mcp-name: {name}" not in project.readme:
         yield f"the README must have a line <!-- mcp-name: {name} -->: it shows whose package it is"
 
