@@ -10,6 +10,7 @@ import pytest
 
 from tests.docs.pages import LANGUAGES, blocks_of, run_page
 from tests.docs.test_readme import table
+from tests.docs.test_site import PACKAGES, documented
 from tests.support.processes import ROOT
 from tests.test_requirements import promised
 
@@ -172,6 +173,64 @@ def steps() -> list[tuple[str, str]]:
 @pytest.mark.long
 def test_the_functions_of_a_walk_are_where_it_goes() -> None:
     assert [each for each in steps() if each[1] not in functions_of(ROOT / each[0])] == []
+
+
+FOR_EVERYBODY = {
+    *("SECURITY.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "PULL_REQUEST_TEMPLATE.md"),
+    *("ISSUE_TEMPLATE/bug.yml", "ISSUE_TEMPLATE/feature.yml", "ISSUE_TEMPLATE/config.yml"),
+    *("dependabot.yml", "workflows/ci.yml", "workflows/release.yml"),
+}
+"""What the code host shows, or runs."""
+
+
+@pytest.mark.requirement("T2")
+def test_what_the_code_host_shows_is_where_it_looks() -> None:
+    folder = ROOT / ".github"
+    found = {each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()}
+    assert found >= FOR_EVERYBODY
+    assert (ROOT / "LICENSE").exists()
+
+
+@pytest.mark.requirement("T2")
+@pytest.mark.parametrize("page", [*(ROOT / ".github").glob("*.md"), ROOT / "docs/changelog.md"])
+def test_links_of_what_the_code_host_shows_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)]+)\)", page.read_text())
+    local = [link.partition("#") for link in links if "://" not in link]
+    assert [link for link, _, _ in local if not (page.parent / link).exists()] == []
+    for link, _, anchor in local:
+        headings = re.findall(r"^#+ (.+)$", (page.parent / link).read_text(), re.MULTILINE)
+        anchors = {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
+        assert not anchor or anchor in anchors, f"{link}#{anchor}"
+
+
+@pytest.mark.requirement("T2")
+def test_the_changelog_has_an_entry_for_each_version_and_for_what_comes() -> None:
+    text = (ROOT / "docs" / "changelog.md").read_text()
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+\S* - \d{4}-\d\d-\d\d", each) for each in headings[1:])
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert set(re.findall(r"^### (.+)$", text, re.MULTILINE)) <= kinds
+
+
+@pytest.mark.requirement("T2")
+def test_what_is_public_is_what_the_reference_shows() -> None:
+    rows = table(FOLDER / "versioning.md", "Import from")
+    told = {name for names, _ in rows for name in re.findall(r"`([\w.]+)`", names)}
+    shown = {
+        name.rpartition(".")[0].replace("trio_mcp.trio_mcp", "trio_mcp") for name in documented()
+    }
+    assert told == shown | set(PACKAGES)
+
+
+@pytest.mark.requirement("T2")
+def test_what_is_deprecated_is_said() -> None:
+    """Nothing is, today: whoever deprecates the first name changes the page, and this test."""
+    page = (FOLDER / "versioning.md").read_text()
+    warning = [
+        file for file in (ROOT / "trio_mcp").rglob("*.py") if "DeprecationW" in file.read_text()
+    ]
+    assert (warning == []) == ("Nothing is deprecated today." in page)
 
 
 def test_names_outside_of_the_tables_exist() -> None:

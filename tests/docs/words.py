@@ -57,7 +57,7 @@ def files_below(paths: list[Path]) -> Iterator[Path]:
 def main(given: list[str]) -> int:
     """Print what is refused; return the exit status."""
     paths = [Path(each).resolve() for each in given]
-    paths = paths or [ROOT / "trio_mcp", ROOT / "docs", ROOT / "README.md"]
+    paths = paths or [ROOT / each for each in ("trio_mcp", "docs", ".github", "README.md")]
     found = [line for file in files_below(paths) for line in refused_in(file)]
     print(*found, sep="\n", end="\n" if found else "")
     return 1 if found else 0
