@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all rest peers windows portable clone conformance faults fuzz soak check types format docs bench clean
+.PHONY: help demo test test-all rest peers windows portable clone conformance faults fuzz soak check workflows types format docs bench dist release clean
 
 # Tests start hundreds of processes. Without bytecode, each of them compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -36,7 +36,7 @@ test: $(VENV)/.test  ## Run all tests that need nothing but Python
 test-all: rest  ## Run all tests, those that need other programs as well
 	@$(MAKE) --no-print-directory test
 
-rest: $(VENV)/.test peers windows  ## Run what `make test` leaves out: it needs other programs, or long
+rest: $(VENV)/.test $(VENV)/.release peers windows  ## Run what `make test` leaves out: it needs other programs, or long
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "needs or long"
 	@$(BIN)/python -m pytest -m "hypothesis and not needs" --hypothesis-profile explore
 	@$(BIN)/python -m tests.fuzz.run --runs 500
@@ -73,14 +73,24 @@ soak: $(VENV)/.test  ## Call servers for TIME seconds, or CALLS times, and see w
 	@$(BIN)/python -m tests.soak.run $(if $(CALLS),--calls $(CALLS),--time $(TIME)) \
 		--record docs/measured/soak.json
 
-check: $(VENV)/.lint $(VENV)/.docs  ## Check format, lint, spelling, words, types and documentation
+check: $(VENV)/.lint $(VENV)/.docs  ## Check format, lint, spelling, words, workflows, types and documentation
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/python -m tests.docs.words
-	@$(BIN)/codespell README.md docs trio_mcp
+	@$(BIN)/codespell README.md .github docs trio_mcp
 	@$(BIN)/proselint --config .proselintrc.json check README.md \
-		$$(find docs -name '*.md' -not -path 'docs/_build/*')
+		$$(find .github docs -name '*.md' -not -path 'docs/_build/*')
+	@$(MAKE) --no-print-directory workflows
 	@$(MAKE) --no-print-directory -j2 docs types types-on-win32 types-on-darwin
+
+# With the schemas and rules that these packages have in them: nothing is fetched.
+SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema vendor
+workflows: $(VENV)/.lint
+	@$(SCHEMA).github-workflows .github/workflows/*.yml
+	@$(SCHEMA).dependabot .github/dependabot.yml
+	@$(SCHEMA).github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	@$(SCHEMA).github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	@$(BIN)/zizmor --quiet --no-progress --offline .github
 
 types: $(VENV)/.lint
 	@$(BIN)/mypy
@@ -99,6 +109,12 @@ docs: $(VENV)/.docs  ## Build the documentation site into docs/_build
 # One benchmark and its options: ARGS="company --rounds 5". Nothing is recorded then.
 bench: $(VENV)/.bench  ## Measure everything beside the peers and record it, or what ARGS names
 	@$(BIN)/python -m benchmarks$(if $(ARGS),.$(ARGS), --record docs/measured/benchmarks.json)
+
+dist: $(VENV)/.release  ## Build the wheel and the sources of the last commit into dist, twice, and check them
+	@$(BIN)/python -m tests.release.build
+
+release: $(VENV)/.release  ## Check, test, build and tag VERSION=0.1.0: everything up to the upload
+	@$(BIN)/python -m tests.release.tag $(VERSION)
 
 clean:  ## Remove what was built
 	rm -rf $(VENV) build dist docs/_build benchmarks/results .conformance .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -49,6 +49,10 @@ PROGRAMS = {
     "openapi": (OPENAPI.is_there, "documents of services are missing: run `make peers`"),
     "frameworks": (FRAMEWORKS.is_there, "LangChain and others are missing: run `make peers`"),
     "atheris": (FUZZ.is_there, "atheris is missing: run `make peers`"),
+    "twine": (
+        lambda: all(map(find_spec, ("check_wheel_contents", "hatchling", "pyroma", "twine"))),
+        "what releases are built with is missing: run `make .venv/.release`",
+    ),
     "uv": (UV.is_there, "uv is missing: run `make peers`"),
     "servers": (SERVERS.is_there, "servers from PyPI are missing: run `make peers`"),
     "chromium": (

@@ -120,12 +120,19 @@ def told_after(blocks: list[Block]) -> list[str | None]:
 
 
 def run_page(
-    page: Path, names: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]
+    page: Path,
+    names: dict[str, Any],
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    python: Path | None = None,
 ) -> None:
-    """Do what a page says, and compare what is printed with what it says is printed."""
+    """Do what a page says, and compare what is printed with what it says is printed.
+
+    Its commands run with what is installed beside `python`, if it is given, and with nothing of ours.
+    """
     if not (folder / "docs").exists():
         (folder / "docs").symlink_to(ROOT / "docs")
-    with shell_in(folder) as shell:
+    with shell_in(folder, python) as shell:
         blocks = [*blocks_of(page)]
         for block, told in zip(blocks, told_after(blocks), strict=True):
             if block.file is not None:
@@ -164,6 +171,7 @@ class Shell:
 
     folder: Path
     port: int
+    variables: dict[str, str]
     server: subprocess.Popen[bytes] | None = None
 
     def run(self, block: Block, told: str | None) -> None:
@@ -190,7 +198,10 @@ class Shell:
         return re.sub(r"(?<=127\.0\.0\.1)(:| port )8000\b", rf"\g<1>{self.port}", text)
 
     def _settings(self, **variables: str) -> dict[str, Any]:
-        return {"cwd": self.folder, "env": {**SHELL, "HOME": str(self.folder), **variables}}
+        return {
+            "cwd": self.folder,
+            "env": {**self.variables, "HOME": str(self.folder), **variables},
+        }
 
     def _run(self, commands: str, told: str | None, place: str) -> None:
         bash = STRICT_BASH if told is None else BASH  # what is told may be a failure
@@ -254,10 +265,16 @@ class Shell:
         assert terminal.exitstatus == 0, f"{place} failed"
 
 
+def installed_beside(python: Path) -> dict[str, str]:
+    """The variables of a shell in which an environment is active, and nothing of ours is there."""
+    path = os.pathsep.join([str(python.parent), os.environ["PATH"]])
+    return {key: SHELL[key] for key in SHELL if not key.startswith("PYTHON")} | {"PATH": path}
+
+
 @contextmanager
-def shell_in(folder: Path) -> Iterator[Shell]:
+def shell_in(folder: Path, python: Path | None = None) -> Iterator[Shell]:
     """A shell in a folder; what it started is ended with the block."""
-    shell = Shell(folder, free_port())
+    shell = Shell(folder, free_port(), SHELL if python is None else installed_beside(python))
     try:
         yield shell
     finally:
