@@ -52,7 +52,7 @@ async def agree(url: str) -> None:
 
 
 async def borrow_emma(url: str) -> None:
-    """Log in, and then get further in."""
+    """Log in, and then get one more scope."""
     auth = OAuth(open_browser=agree)  # leave it out to log in with your own browser
     async with connect(url, http=HttpOptions(auth=auth)) as client:
         print("here:", *await client.call_tool("shelf", returns=list[str]))
