@@ -218,17 +218,6 @@ def test_the_page_does_what_its_pictures_show(tmp_path: Path) -> None:
     assert all(f"docs/_static/{name}" in README.read_text() for name in names)
 
 
-def test_links_lead_somewhere() -> None:
-    links = [
-        (page, link)
-        for page in PAGES
-        for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
-        if "://" not in link
-    ]
-    assert links
-    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
-
-
 # -- tables -----------------------------------------------------------------------------------
 
 UNITS = {"KiB": 1024, "MiB": 1024 * 1024, "s": 1.0, "": 1}

@@ -51,13 +51,6 @@ def test_every_block_is_found_and_has_a_language_that_is_known(page: Path) -> No
     assert {block.language for block in blocks} <= LANGUAGES
 
 
-@every_page
-def test_links_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
-    local = [link for link in links if "://" not in link]
-    assert [link for link in local if not (page.parent / link).exists()] == []
-
-
 def test_the_unit_starts_the_server_that_the_last_page_tries_out() -> None:
     (unit,) = (block.text for block in BLOCKS if block.language == "ini")
     (started,) = re.findall(r"^ExecStart=((?:.*\\\n)*.*)$", unit, re.MULTILINE)
