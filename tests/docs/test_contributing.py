@@ -185,18 +185,6 @@ def test_what_the_code_host_shows_is_where_it_looks() -> None:
 
 
 @pytest.mark.requirement("T2")
-@pytest.mark.parametrize("page", [*(ROOT / ".github").glob("*.md"), ROOT / "docs/changelog.md"])
-def test_links_of_what_the_code_host_shows_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)]+)\)", page.read_text())
-    local = [link.partition("#") for link in links if "://" not in link]
-    assert [link for link, _, _ in local if not (page.parent / link).exists()] == []
-    for link, _, anchor in local:
-        headings = re.findall(r"^#+ (.+)$", (page.parent / link).read_text(), re.MULTILINE)
-        anchors = {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
-        assert not anchor or anchor in anchors, f"{link}#{anchor}"
-
-
-@pytest.mark.requirement("T2")
 def test_the_changelog_has_an_entry_for_each_version_and_for_what_comes() -> None:
     text = (ROOT / "docs" / "changelog.md").read_text()
     headings = re.findall(r"^## (.+)$", text, re.MULTILINE)

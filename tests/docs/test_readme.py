@@ -92,6 +92,7 @@ async def test_servers_answer(block: Block, tmp_path: Path) -> None:
     assert "'b' must be a number" in text_of(answers[3])
 
 
+@pytest.mark.requirement("T3")
 def test_the_first_server_has_ten_lines() -> None:
     first = next(block for block in BLOCKS if block.language == "python")
     assert (first.page, first.is_server) == ("README.md", True)
@@ -174,12 +175,14 @@ def test_make_knows_every_target_that_is_named() -> None:
     assert wanted <= targets
 
 
+@pytest.mark.requirement("T3")
 def test_the_readme_is_short_and_does_not_begin_with_trio() -> None:
     text = README.read_text()
     assert len(text.split()) <= 800
     assert "trio" not in next(b for b in BLOCKS if b.is_server).text.replace("trio_mcp", "")
 
 
+@pytest.mark.requirement("T3")
 def test_the_figures_of_the_readme_are_those_of_the_records() -> None:
     counted = json.loads((MEASURED / "functions.json").read_text())["counted"]["rows"]
     shown = table(README, "Your tool")
@@ -199,6 +202,7 @@ def test_the_figures_of_the_readme_are_those_of_the_records() -> None:
     assert f"{times:.0f} times as many calls per second" in README.read_text()
 
 
+@pytest.mark.requirement("T3")
 def test_the_terminal_shows_what_the_commands_print(tmp_path: Path) -> None:
     assert set(pictures.COMMANDS[1:2]) <= set(README.read_text().splitlines())
     drawn = pictures.terminal(pictures.session(tmp_path))
@@ -206,6 +210,7 @@ def test_the_terminal_shows_what_the_commands_print(tmp_path: Path) -> None:
     assert kept == drawn, "`python -m docs._ext.pictures` draws it again"
 
 
+@pytest.mark.requirement("T3")
 @pytest.mark.needs("node", "chromium")
 def test_the_page_does_what_its_pictures_show(tmp_path: Path) -> None:
     folder, taken = tmp_path / "server", tmp_path / "taken"
