@@ -266,3 +266,34 @@ async def test_a_thousand_calls_at_a_time_are_answered() -> None:
             for _ in range(1000):
                 nursery.start_soon(call)
     assert texts == ["?"] * 1000
+
+
+class NamedAsFastapiDoes:
+    """An app with the `operationId`s that FastAPI makes up, and one of the author's."""
+
+    def openapi(self) -> dict[str, Any]:
+        ids = {
+            ("/orders/", "get"): "list_orders_orders__get",
+            ("/orders/{number}", "delete"): "remove_orders__number__delete",
+            ("/users/{number}", "delete"): "remove_users__number__delete",
+            ("/get", "get"): "_get_get",
+            ("/health", "get"): "is_it_well",
+        }
+        paths: dict[str, Any] = {}
+        for (path, method), name in ids.items():
+            paths.setdefault(path, {"parameters": []})[method] = {"operationId": name}
+        return {"openapi": "3.1.0", "info": {"title": "Shop", "version": "7"}, "paths": paths}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        raise NotImplementedError
+
+
+def test_tools_are_named_after_functions_where_that_is_a_name_of_one() -> None:
+    named = ["list_orders", "is_it_well"]
+    others = ["remove_orders__number__delete", "remove_users__number__delete", "get_get"]
+    app = NamedAsFastapiDoes()
+    assert sorted(from_fastapi(app).tools) == sorted([*named, *others])
+    assert list(from_fastapi(app, only=named, rename={"is_it_well": "health"}).tools) == [
+        "list_orders",
+        "health",
+    ]

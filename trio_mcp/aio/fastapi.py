@@ -7,8 +7,11 @@ Trio, through all of its middleware.
 from __future__ import annotations
 
 import asyncio
+import re
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import httpx2
@@ -72,6 +75,9 @@ def from_fastapi(
     nothing that the caller of the tool sent is in it but the arguments, unless `authenticate` adds
     it. Context variables reach the endpoint. So do the address of the caller, and the state of the
     app's lifespan, where an ASGI server has brought the call.
+
+    A tool has the name of its endpoint's function, unless the endpoint has an `operation_id` or
+    another function has the same name.
 
     Background tasks go on after the tool has returned. A call that is cancelled cancels the
     endpoint.
@@ -158,6 +164,24 @@ def _document(app: DescribedApp) -> dict[str, Any]:
         raise SchemaError(
             "the application has no endpoints yet: call from_fastapi after adding them"
         )
+    return _named_by_functions(document)
+
+
+def _named_by_functions(document: dict[str, Any]) -> dict[str, Any]:
+    """Shorten the `operationId`s that FastAPI makes of a function's name, the path and the method.
+
+    Those of functions with the same name stay as they are.
+    """
+    document = deepcopy(document)
+    by_name: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            if isinstance(operation, dict) and "operationId" in operation:
+                added = re.sub(r"\W", "_", f"{path}_{method}")
+                by_name[operation["operationId"].removesuffix(added)].append(operation)
+    for name, operations in by_name.items():
+        if name and len(operations) == 1:
+            operations[0]["operationId"] = name
     return document
 
 
