@@ -1,8 +1,8 @@
-"""The pictures on the front page, made from real runs of its server and its commands.
+"""The pictures of a terminal and of the explorer, made from real runs.
 
 `python -m docs._ext.pictures` makes them again, in `docs/_static`: `terminal.svg` from what the
-commands print, `explorer-calls-light.png` and `explorer-calls-dark.png` from the page of `trio-mcp
-inspect --web`, with Chromium and Node.js (`make peers` installs what drives the browser).
+commands of the front page print, `explorer-*.png` from the page of `trio-mcp inspect --web`, light
+and dark, with Chromium and Node.js (`make peers` installs what drives the browser).
 """
 
 import os
@@ -104,16 +104,23 @@ def terminal(shown: list[tuple[str, list[str]]]) -> str:
     )
 
 
-def explorer(folder: Path, packages: Path, chromium: str, pictures: Path) -> None:
-    """Call the server's tool on the page of `inspect --web`, and take pictures of it.
+def scenes() -> dict[str, str]:
+    """Return the sources of the servers that the explorer is shown with, by scene."""
+    asking = _ROOT / "docs" / "examples" / "asking.py"
+    return {"calls": server(), "asking": asking.read_text(encoding="utf-8")}
+
+
+def explorer(folder: Path, scene: str, packages: Path, chromium: str, pictures: Path) -> None:
+    """Use a server on the page of `inspect --web`, and take pictures of it.
 
     Args:
         folder: An empty folder, for the server and the script.
+        scene: What is done there, one of `scenes`.
         packages: The `node_modules` with what drives the browser.
         chromium: Where the browser is.
         pictures: Where the pictures go.
     """
-    (folder / SERVER).write_text(server(), encoding="utf-8")
+    (folder / SERVER).write_text(scenes()[scene], encoding="utf-8")
     (folder / "node_modules").symlink_to(packages)
     script = shutil.copy(Path(__file__).with_name("explorer.mjs"), folder)
     environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
@@ -129,7 +136,7 @@ def explorer(folder: Path, packages: Path, chromium: str, pictures: Path) -> Non
         try:
             assert inspector.stdout is not None
             found = next(filter(None, map(_ADDRESS.search, inspector.stdout)))
-            command = ["node", script, chromium, found[0], str(pictures)]
+            command = ["node", script, chromium, found[0], scene, str(pictures)]
             subprocess.run(command, check=True, timeout=180)
         finally:
             inspector.terminate()
@@ -142,9 +149,10 @@ def main() -> None:
     chromium = shutil.which("chromium")
     if chromium is None:
         sys.exit("Chromium is needed for the pictures of the explorer")
-    with TemporaryDirectory() as folder:
-        packages = _ROOT / ".conformance" / "peers" / "node_modules"
-        explorer(Path(folder), packages, chromium, _FOLDER)
+    packages = _ROOT / ".conformance" / "peers" / "node_modules"
+    for scene in scenes():
+        with TemporaryDirectory() as folder:
+            explorer(Path(folder), scene, packages, chromium, _FOLDER)
 
 
 if __name__ == "__main__":

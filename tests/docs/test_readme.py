@@ -212,15 +212,18 @@ def test_the_terminal_shows_what_the_commands_print(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("T3")
 @pytest.mark.needs("node", "chromium")
-def test_the_page_does_what_its_pictures_show(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("scene", "page"), [("calls", README), ("asking", DOCS / "guides" / "explorer.md")]
+)
+def test_the_page_does_what_its_pictures_show(tmp_path: Path, scene: str, page: Path) -> None:
     folder, taken = tmp_path / "server", tmp_path / "taken"
     folder.mkdir()
     taken.mkdir()
-    pictures.explorer(folder, NPM / "node_modules", str(shutil.which("chromium")), taken)
+    pictures.explorer(folder, scene, NPM / "node_modules", str(shutil.which("chromium")), taken)
     names = {each.name for each in taken.iterdir()}
-    assert names == {"explorer-calls-light.png", "explorer-calls-dark.png"}
+    assert names == {f"explorer-{scene}-light.png", f"explorer-{scene}-dark.png"}
     assert all((DOCS / "_static" / name).stat().st_size < 150_000 for name in names)
-    assert all(f"docs/_static/{name}" in README.read_text() for name in names)
+    assert all(f"_static/{name}" in page.read_text() for name in names)
 
 
 # -- tables -----------------------------------------------------------------------------------

@@ -159,6 +159,19 @@ def kitchen() -> Registry:
             EmbeddedResource(BlobResourceContents("note://blob", blob)),
         ]
 
+    @registry.tool(
+        input_schema={
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "password": {"type": "string", "format": "password"},
+            },
+        }
+    )
+    def secretive(**arguments: Any) -> str:
+        """Take a password."""
+        return arguments["name"]
+
     @registry.tool
     def long(characters: int = 10_000_000) -> str:
         """Return a long text."""

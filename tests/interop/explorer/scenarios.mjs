@@ -15,7 +15,7 @@ async function speak(page, revision) {
   await connected(page);
   if (!revision) return;
   await page.selectOption('#revision', revision);
-  await page.locator('#status', { hasText: `speaks ${revision}` }).waitFor();
+  await page.locator('#status', { hasText: `MCP ${revision}` }).waitFor();
 }
 
 async function open(page, kind, key) {
@@ -35,9 +35,9 @@ async function ends(page, state, index = 0) {
   return card(page, index).innerText();
 }
 
-async function axe(page, where) {
+async function axe(page, where, options = {}) {
   await page.evaluate(AXE); // by the debugger, which no security policy of a page forbids
-  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  const { violations } = await page.evaluate((each) => globalThis.axe.run(each), options);
   const told = violations.map((each) => `${each.id}: ${each.nodes.map((node) => node.html)}`);
   assert.deepEqual(told, [], where);
 }
@@ -101,7 +101,7 @@ async function questions(page, { revision }) {
   const question = page.locator('.question');
   await call(page, 'greet');
   await question.getByRole('button', { name: 'Accept' }).click();
-  await question.getByText('This is needed').waitFor();
+  await question.getByText('Required').waitFor();
   await question.getByLabel('name', { exact: true }).fill('Ada');
   await question.getByRole('button', { name: 'Accept' }).click();
   assert.match(await ends(page, 'done'), /accept Person\(name='Ada', age=18\)/);
@@ -123,7 +123,7 @@ async function questions(page, { revision }) {
   assert.match(await ends(page, 'done'), /a person says 42/);
   await what('roots');
   await send(page);
-  await question.getByLabel('One file: URI in a line').fill('file:///a\nfile:///b');
+  await question.getByLabel('One file: URI per line').fill('file:///a\nfile:///b');
   await question.getByRole('button', { name: 'Send', exact: true }).click();
   assert.match(await ends(page, 'done'), /file:\/\/\/a, file:\/\/\/b/);
   await what('page');
@@ -131,7 +131,7 @@ async function questions(page, { revision }) {
   const link = question.getByRole('link');
   assert.equal(await link.getAttribute('href'), 'https://pay.example/now');
   assert.equal(await link.getAttribute('rel'), 'noopener noreferrer');
-  await question.getByRole('button', { name: 'I agree' }).click();
+  await question.getByRole('button', { name: 'Accept' }).click();
   assert.match(await ends(page, 'done'), /accept/);
   await what('model'); // a question that somebody leaves: its call can be cancelled
   await send(page);
@@ -153,7 +153,7 @@ async function resources(page, { revision }) {
   await page.locator('button[aria-pressed=true]', { hasText: 'Subscribe' }).waitFor();
   await call(page, 'buy', { eggs: 2 });
   await open(page, 'resource', 'note://eggs');
-  await page.getByText('5 eggs').waitFor();
+  await page.getByText('5 eggs', { exact: true }).waitFor();
   await open(page, 'template', 'shelf://{room}/{number}');
   await field(page, 'room').fill('c');
   await page.locator('datalist option[value=cellar]').waitFor({ state: 'attached' });
@@ -223,6 +223,7 @@ async function forms(page) {
 
 async function untrusted(page) {
   await connected(page);
+  await page.locator('#views').getByText('Server').click();
   await page.getByText('<img src=x').first().waitFor();
   await call(page, 'fail');
   assert.match(await ends(page, 'failed'), /<img src=x/);
@@ -283,10 +284,26 @@ async function messages(page) {
 
 async function keyboard(page) {
   await connected(page);
+  const title = (name) => page.locator('#detail h2', { hasText: new RegExp(`^${name}$`) }).waitFor();
+  await page.locator('#keys').getByText('search').waitFor();
+  await title('add'); // the first one
   await page.keyboard.press('/');
-  await page.keyboard.type('two numbers');
+  await page.keyboard.type('how far');
   await page.keyboard.press('ArrowDown');
-  await page.locator('#detail h2', { hasText: 'add' }).waitFor();
+  await title('bake');
+  await page.keyboard.press('Control+Enter'); // in the list
+  assert.match(await ends(page, 'done'), /baked/);
+  await page.keyboard.press('Enter');
+  assert.equal(await page.evaluate(() => document.activeElement.labels[0].textContent), 'steps');
+  await field(page, 'forever').check();
+  await page.keyboard.press('Control+Enter');
+  await card(page).getByText('3 of 3').waitFor();
+  await page.keyboard.press('Escape');
+  await ends(page, 'cancelled');
+  await page.keyboard.press('Tab');
+  await page.locator('#search').fill('two numbers');
+  await page.locator('#search').press('ArrowDown');
+  await title('add');
   const tabTo = async (name) => {
     for (let steps = 0; steps < 40; steps += 1) {
       await page.keyboard.press('Tab');
@@ -304,39 +321,180 @@ async function keyboard(page) {
   await page.keyboard.type('5');
   await page.keyboard.press('Enter');
   assert.match(await ends(page, 'done'), /total: 8/);
-  assert.match(await page.locator('#announcer').textContent(), /^add: done after/);
+  assert.match(await page.locator('#announcer').textContent(), /^add: done after .*"total":8/);
   await tabTo('Again');
   await page.keyboard.press('Enter');
   await page.locator('#calls article').nth(1).waitFor();
   await ends(page, 'done');
 }
 
+const PHONE = { width: 390, height: 800 };
+const DESKTOP = { width: 1280, height: 800 };
+
+/** Have axe judge the page in both colours, and on both screens. */
+async function axeEverywhere(page, where) {
+  for (const viewport of [DESKTOP, PHONE]) {
+    await page.setViewportSize(viewport);
+    await page.emulateMedia({ colorScheme: 'light' });
+    await axe(page, `${where}, ${viewport.width}, light`);
+    await page.emulateMedia({ colorScheme: 'dark' }); // which changes colours only
+    await axe(page, `${where}, ${viewport.width}, dark`, { runOnly: ['color-contrast'] });
+    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert(overflow <= 0, `nothing is wider than the screen: ${where}`);
+  }
+  await page.setViewportSize(DESKTOP);
+}
+
 async function accessible(page) {
   await connected(page);
-  await axe(page, 'at the beginning');
+  await axeEverywhere(page, 'at the beginning');
   await call(page, 'add', { a: 1 });
   await ends(page, 'done');
   await open(page, 'tool', 'forms');
   for (const name of ['several', 'list', 'members', 'tree'])
     await page.getByRole('button', { name: `Add ${name}` }).click();
   await send(page);
-  await axe(page, 'a form with mistakes');
+  await axeEverywhere(page, 'a form with mistakes');
   await call(page, 'contents');
   await ends(page, 'done');
   await call(page, 'greet');
   await page.locator('.question').waitFor();
   await page.locator('#log-toggle').click();
   await page.locator('#log-list .item').first().click();
-  await axe(page, 'a question, and messages');
-  for (const _ of ['light', 'dark']) {
-    await page.locator('#theme').click();
-    await axe(page, 'in another colour');
-  }
+  await axeEverywhere(page, 'a question, and messages');
+  await page.evaluate(() => (location.hash = '#tool/add?arguments=%7B%22a%22%3A1%7D'));
+  await page.getByText('Filled in from a link').waitFor();
+  await axeEverywhere(page, 'a form that a link has filled in');
   await page.locator('#views').getByText('Calls').click();
-  await page.setViewportSize({ width: 390, height: 800 });
-  await axe(page, 'on a narrow screen');
-  const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-  assert(overflow <= 0, 'nothing is wider than the screen');
+  await axeEverywhere(page, 'calls');
+}
+
+async function theme(page) {
+  await connected(page);
+  const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const [light, dark] = ['rgb(255, 255, 255)', 'rgb(20, 23, 28)'];
+  await page.emulateMedia({ colorScheme: 'dark' });
+  for (const [name, colour] of [['system', dark], ['light', light], ['dark', dark], ['system', dark]]) {
+    await page.getByRole('button', { name: `Theme: ${name}` }).waitFor();
+    assert.equal(await page.locator('#theme svg').filter({ visible: true }).count(), 1);
+    assert.equal(await paper(), colour, name);
+    await page.locator('#theme').click();
+  }
+  await page.reload();
+  await page.getByRole('button', { name: 'Theme: light' }).waitFor();
+  assert.equal(await paper(), light, 'it is kept');
+}
+
+/** On a phone the list is behind a button. */
+async function phone(page) {
+  await page.setViewportSize(PHONE);
+  await connected(page);
+  await page.locator('#detail h2', { hasText: 'add' }).waitFor();
+  const list = page.locator('#items');
+  assert(!(await list.isVisible()) && !(await page.locator('#revision').isVisible()));
+  const menu = page.getByRole('button', { name: 'List of tools and more' });
+  await menu.click();
+  assert.equal(await menu.getAttribute('aria-expanded'), 'true');
+  assert(!(await page.locator('#main').isVisible()));
+  await axe(page, 'the list on a phone');
+  await page.keyboard.press('Escape');
+  assert(!(await list.isVisible()));
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'menu');
+  await menu.click();
+  await page.locator('#items .item', { hasText: 'Ask who you are' }).click();
+  assert(!(await list.isVisible()));
+  await send(page);
+  const question = page.locator('.question');
+  await question.waitFor();
+  await menu.click();
+  await page.locator('#views').getByText('Server').click();
+  await page.getByRole('button', { name: 'Show', exact: true }).click();
+  await question.getByRole('button', { name: 'Decline' }).click();
+  assert.match(await ends(page, 'done'), /decline/);
+}
+
+/** A link opens a filled form, and calls nothing. */
+async function links(page) {
+  const sent = [];
+  page.on('request', (request) => sent.push(request.postData() ?? ''));
+  await connected(page);
+  const shared = async () => {
+    await page.evaluate(() => (document.getElementById('toast').hidden = true));
+    await page.getByRole('button', { name: 'Copy link' }).click();
+    await page.locator('#toast', { hasText: 'Copied' }).waitFor();
+    return page.evaluate(() => navigator.clipboard.readText());
+  };
+  const follow = async (link) => {
+    await page.goto('about:blank');
+    await page.goto(link);
+    await connected(page);
+    await page.locator('#detail h2').waitFor();
+  };
+  const [bare] = page.url().split('#');
+  await open(page, 'tool', 'forms');
+  await field(page, 'text').fill('ä?#&');
+  await field(page, 'number').fill('12345678901234567890');
+  const link = await shared();
+  await follow(link);
+  assert.equal(await field(page, 'text').inputValue(), 'ä?#&');
+  assert.equal(await field(page, 'number').inputValue(), '12345678901234567890', 'no digit is lost');
+  await page.getByText('Filled in from a link. Check the arguments before you press Call.').waitFor();
+  await page.getByRole('button', { name: 'JSON', exact: true }).click();
+  await field(page, 'Arguments as JSON').fill('{"text": "a", "unknown": 1}');
+  await follow(await shared());
+  const json = await field(page, 'Arguments as JSON').inputValue();
+  assert.deepEqual(JSON.parse(json), { text: 'a', unknown: 1 }, 'what has no field is shown too');
+  await open(page, 'prompt', 'review');
+  await field(page, 'dish').fill('soup');
+  await follow(await shared());
+  assert.equal(await field(page, 'dish').inputValue(), 'soup');
+  await open(page, 'template', 'shelf://{room}/{number}');
+  await field(page, 'room').fill('attic');
+  await follow(await shared());
+  assert.equal(await field(page, 'room').inputValue(), 'attic');
+  await open(page, 'resource', 'note://eggs');
+  assert.equal(await shared(), `${bare}#resource/note%3A%2F%2Feggs`);
+  await open(page, 'tool', 'secretive');
+  await field(page, 'name').fill('ann');
+  await field(page, 'password').fill('hunter2');
+  assert.match(await shared(), /ann/);
+  assert(!(await shared()).includes('hunter2'), 'passwords are for no link');
+  await open(page, 'tool', 'forms');
+  await page.getByRole('button', { name: 'JSON', exact: true }).click();
+  await field(page, 'Arguments as JSON').fill(JSON.stringify({ text: 'x'.repeat(8000) }));
+  await page.getByRole('button', { name: 'Copy link' }).click();
+  await page.getByText('too long for a link').waitFor();
+  for (const [wrong, words] of [
+    ['x'.repeat(8001), 'too long'],
+    ['%7B', 'not a JSON object'],
+    ['%', 'not a JSON object'],
+    ['[1]', 'not a JSON object'],
+    ['', 'not a JSON object'],
+  ]) {
+    await follow(`${bare}#tool/add?arguments=${wrong}`);
+    await page.locator('#detail .note', { hasText: words }).waitFor();
+    assert.equal(await field(page, 'a').inputValue(), '');
+  }
+  await follow(`${bare}#tool/add?arguments=${encodeURIComponent('{"a": {"b": []}, "b": "x"}')}`);
+  assert.equal(await field(page, 'b').inputValue(), 'x', 'what does not fit is shown, and found when it is sent');
+  await follow(`${bare}#tool/nowhere`);
+  await page.getByText('The server has no tool “nowhere”').waitFor();
+  const methods = sent.map((each) => /"method":"([^"]*)"/.exec(each)?.[1]);
+  assert(methods.includes('tools/list'));
+  for (const each of ['tools/call', 'prompts/get', 'resources/read'])
+    assert(!methods.includes(each), 'a link calls nothing');
+}
+
+/** A server without anything says what to do next. */
+async function empty(page) {
+  await connected(page);
+  await page.getByRole('heading', { name: 'This server offers nothing yet' }).waitFor();
+  await page.getByText('@registry.tool').waitFor();
+  await axeEverywhere(page, 'a server that offers nothing');
+  await page.locator('#main').getByRole('button', { name: 'Reconnect' }).click();
+  await connected(page);
+  await page.locator('#views').getByText('Calls').click();
+  await page.getByText('No calls yet').waitFor();
 }
 
 async function many(page) {
@@ -412,7 +570,7 @@ async function token(page, { token }) {
 
 /** A server of somebody else's: what it has is listed, and a tool and a resource are used. */
 async function foreign(page, { speaks, tool, values, says, resource }) {
-  await page.locator('#status', { hasText: `speaks ${speaks}` }).waitFor();
+  await page.locator('#status', { hasText: `MCP ${speaks}` }).waitFor();
   assert(!page.url().includes('token'), 'the token is out of sight');
   await call(page, tool, values);
   assert.match(await ends(page, 'done'), new RegExp(says));
@@ -465,17 +623,21 @@ export const scenarios = {
   calls,
   changes,
   crash,
+  empty,
   foreign,
   forms,
   hostile,
   keyboard,
+  links,
   long,
   many,
   messages,
+  phone,
   progress,
   questions,
   resources,
   tasks,
+  theme,
   token,
   untrusted,
 };

@@ -80,10 +80,18 @@ async def test_in_both_eras(scripts: Path, scenario: str, revision: str) -> None
         await play(scripts, url, scenario, revision=revision)
 
 
-@pytest.mark.parametrize("scenario", ["accessible", "forms", "keyboard", "tasks", "untrusted"])
+@pytest.mark.parametrize(
+    "scenario",
+    ["accessible", "forms", "keyboard", "links", "phone", "tasks", "theme", "untrusted"],
+)
 async def test_in_one(scripts: Path, scenario: str) -> None:
     async with serving(kitchen()) as url:
         await play(scripts, url, scenario)
+
+
+async def test_a_server_without_anything(scripts: Path) -> None:
+    async with serving(Registry("empty", version="1.0")) as url:
+        await play(scripts, url, "empty")
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-03-26", "2024-11-05"])
