@@ -18,6 +18,7 @@ from tests.interop.packages import (
     FRAMEWORKS,
     FUZZ,
     OPENAPI,
+    RECIPES,
     SERVERS,
     UV,
     are_installed,
@@ -68,6 +69,11 @@ PROGRAMS = {
         lambda: shutil.which("nginx", path=SYSTEM_PATH) is not None,
         "nginx is missing: on Debian, run `apt-get install -y nginx-light`",
     ),
+    "systemd-analyze": (
+        lambda: shutil.which("systemd-analyze") is not None,
+        "systemd-analyze is missing: on Debian, run `apt-get install -y systemd`",
+    ),
+    "recipes": (RECIPES.is_there, "Caddy and judges of recipes are missing: run `make peers`"),
     "redis-server": (
         lambda: shutil.which("redis-server") is not None,
         "Redis is missing: on Debian, run `apt-get install -y redis-server`",

@@ -42,8 +42,11 @@ FILE = re.compile(r"# ([\w./-]+\.(?:py|toml|ini|service))(?:, (at the end)|, in 
 SERVES_HTTP = re.compile(r"\btrio-mcp serve .*--http 127\.0\.0\.1:8000\b")
 
 NOT_RUN = {"pip", "git", "make", "claude", "systemctl", "docker", "nginx", "npx", "sudo"}
+NOT_RUN |= {"caddy", "kubectl"}
+NOT_HERE = re.compile(r"\bredis://|doctor https://")
 """Programs that would change the machine, or need what it may not have. Their effect is tested
-elsewhere, or is not ours. Commands with one of them in a block are not run, any of them."""
+elsewhere, or is not ours. Commands with one of them in a block are not run, any of them; nor are
+those that want a Redis, or a server that only you have."""
 
 SHELL = {key: value for key, value in ENVIRONMENT.items() if not key.startswith(("PYTEST", "XDG"))}
 SHELL |= {
@@ -95,7 +98,8 @@ class Block:
     def is_run_in_a_shell(self) -> bool:
         """Whether it is commands that this machine can run."""
         programs = set(re.findall(r"^(?:\w+=\S+ )*([\w-]+)", self.text, re.MULTILINE))
-        return self.language == "sh" and not programs & NOT_RUN
+        is_possible = not programs & NOT_RUN and not NOT_HERE.search(self.text)
+        return self.language == "sh" and is_possible
 
 
 def blocks_of(page: Path) -> Iterator[Block]:

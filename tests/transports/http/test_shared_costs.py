@@ -33,7 +33,7 @@ from trio_mcp.auth import DPoP
 
 pytestmark = pytest.mark.requirement("M5")
 
-PAGE = ROOT / "docs" / "guides" / "deployment.md"
+PAGE = ROOT / "docs" / "guides" / "deploy" / "instances.md"
 Measure = Callable[[Callable[[], Awaitable[Any]]], Awaitable[int]]
 
 

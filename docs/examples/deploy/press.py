@@ -1,14 +1,12 @@
-"""A server behind a proxy: one of several instances, each on a port or a Unix socket of its own."""
+"""The server of the recipes: a tool that takes its time, one that asks, and a list that changes."""
 
-import logging
 import os
-import sys
-from functools import partial
 
 import trio
 
-from trio_mcp import Context, HttpLimits, HttpPolicy, Limits, Registry, serve_http
+from trio_mcp import Context, Registry
 
+# Only several instances without a store that they share need these.
 keys = os.environ.get("STATE_KEYS", "").split()
 registry = Registry("press", version="1.0", state_keys=keys or None)
 
@@ -50,25 +48,3 @@ async def order(title: str, context: Context) -> str:
     """
     answer = await context.elicit(f"Order {title}?", bool)
     return f"{title} is ordered." if answer.accepted and answer.value else "Nothing is ordered."
-
-
-async def main(where: str = "8001") -> None:
-    """Serve at a port or a Unix socket until SIGTERM or SIGINT; then let running calls finish."""
-    logging.basicConfig(level=logging.INFO)
-    place = {"port": int(where)} if where.isdigit() else {"unix_socket": where}
-    await serve_http(
-        registry,
-        **place,
-        policy=HttpPolicy(
-            allowed_hosts=["mcp.example.com", "127.0.0.1"],
-            trusted_proxies=["127.0.0.1", "unix"],
-            rate=20.0,
-        ),
-        limits=Limits(shutdown_grace=20.0),
-        http_limits=HttpLimits(idle_timeout=180.0),
-        own_process=True,
-    )
-
-
-if __name__ == "__main__":
-    trio.run(partial(main, *sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""The pages on deployment: they show the files that are tested, and their figures are those of the code."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.docs.pages import blocks_of
+from tests.docs.recipes import NAME, RECIPES, agree
+from tests.docs.test_readme import table
+from tests.support.processes import ENVIRONMENT, EXAMPLES, ROOT, python, running
+from trio_mcp import Handlers, HttpLimits, HttpOptions, HttpPolicy, Limits, SessionOptions, connect
+from trio_mcp.transports.http.metrics import FAMILIES
+
+pytestmark = pytest.mark.requirement("T6")
+
+GUIDES = ROOT / "docs" / "guides"
+HUB = GUIDES / "deployment.md"
+PAGES = [HUB, GUIDES / "telemetry.md", *sorted((GUIDES / "deploy").glob("*.md"))]
+MANY = RECIPES / "many.py"
+
+
+def test_every_recipe_is_shown_from_its_file() -> None:
+    shown = set()
+    for page in PAGES:
+        for path in re.findall(r"^:::\{literalinclude\} (\S+)$", page.read_text(), re.MULTILINE):
+            assert (page.parent / path).exists()
+            shown.add((page.parent / path).resolve())
+    files = {path for path in RECIPES.iterdir() if path.is_file()}
+    assert shown == files - {RECIPES / "press.py"}
+    assert "examples/deploy/press.py" in HUB.read_text()
+
+
+def test_the_limits_to_set_have_the_defaults_that_stand_there() -> None:
+    known = {each.__name__: each() for each in (HttpLimits, HttpPolicy, Limits, SessionOptions)}
+    program = MANY.read_text()
+    rows = table(HUB, "Setting")
+    for setting, default, chosen, _ in rows:
+        owner, _, name = setting.strip("`").partition(".")
+        value = getattr(known[owner], name)
+        assert default.removesuffix(" s") == ("none" if value is None else f"{value:g}")
+        (given,) = re.findall(rf"{name}=([\d.]+)", program)
+        assert float(given) == float(chosen.removesuffix(" s"))
+    assert len(rows) == 5
+
+
+@pytest.mark.long
+async def test_the_server_for_many_people_serves_and_wants_a_token() -> None:
+    async with running(python(MANY, "127.0.0.1:0"), env=ENVIRONMENT) as server:
+        await server.said(b"Serving press at")
+        (url,) = re.findall(rb"Serving press at (\S+)", bytes(server.stderr))
+        with pytest.raises(Exception, match=NAME):  # it is for that URL alone
+            async with connect(url.decode(), http=HttpOptions(trust_env=False)):
+                raise AssertionError("nobody is let in without a token")
+        server.process.terminate()
+        assert await server.exit() == 0
+
+
+def test_alerts_ask_for_what_there_is() -> None:
+    (group,) = yaml.safe_load((RECIPES / "alerts.yaml").read_text())["groups"]
+    pages = [ROOT / "docs" / "reference" / "telemetry.md", GUIDES / "failures.md"]
+    said = "".join(page.read_text() for page in pages)
+    for rule in group["rules"]:
+        asked = re.findall(r"\b(mcp_\w+)\{(.*?)\}", rule["expr"])
+        assert asked or rule["expr"].startswith("up{")
+        for name, selectors in asked:
+            bare = re.sub(r"_(bucket|count|sum)$", "", name)
+            assert bare in FAMILIES
+            for label, value in re.findall(r'(\w+)=~?"([^"]*)"', selectors):
+                assert label == "job" or all(f"`{each}`" in said for each in value.split("|"))
+    (most,) = re.findall(r"max_connections=(\d+)", MANY.read_text())
+    assert f"0.8 * {most}" in group["rules"][-1]["expr"]
+
+
+@pytest.mark.long
+async def test_the_app_runs_under_hypercorn_as_the_guide_says(tmp_path: Path) -> None:
+    page = GUIDES / "deploy" / "other-ways.md"
+    (module,) = (each for each in blocks_of(page) if each.file == "press_app.py")
+    (tmp_path / "press_app.py").write_text(module.text)
+    (command,) = re.findall(r"^hypercorn (.*)$", page.read_text(), re.MULTILINE)
+    words = command.replace(":8001", ":0").split()
+    environment = ENVIRONMENT | {"PYTHONPATH": f"{ROOT}:{EXAMPLES / 'deploy'}:{tmp_path}"}
+    async with running([sys.executable, "-m", "hypercorn", *words], env=environment) as server:
+        await server.said(b"Running on")
+        (url,) = re.findall(rb"Running on (\S+)", bytes(server.stderr))
+        handlers = Handlers(elicitation=agree)
+        http = HttpOptions(trust_env=False)
+        async with connect(f"{url.decode()}/mcp", http=http, handlers=handlers) as client:
+            assert (await client.call_tool("order", {"title": "Emma"})).text == "Emma is ordered."
+        server.process.terminate()
+        assert await server.exit() == 0
