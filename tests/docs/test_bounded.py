@@ -75,11 +75,13 @@ ROWS: Final = (
         ],
     ),
     Row(
-        "bodies of requests that are longer than 65,536 bytes, until they have been answered",
+        "bodies of requests that are longer than 65,536 bytes, and over HTTP+SSE of all calls, until they have been answered",
         [HttpPolicy().max_received_bytes, int(HttpPolicy().max_received_bytes * bodies.SHARE)],
         [
             f"{HTTP}/test_shares.py::test_one_owner_has_three_quarters_of_the_room_for_long_bodies",
             f"{HTTP}/test_shares.py::test_who_has_most_long_bodies_makes_room_for_others",
+            f"{HTTP}/test_app_sse.py::"
+            "test_short_calls_that_wait_count_as_well_and_answers_to_them_do_not",
         ],
     ),
     Row(

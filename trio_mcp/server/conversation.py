@@ -222,7 +222,7 @@ class RequestConversation:
         if not self._asking:
             self._left = call.scope.deadline - now
         self._asking += 1
-        call.lending.lend()
+        call.lending.lend(call)
         call.move_deadline(now + timeout + self._left)
         try:
             yield
@@ -231,7 +231,7 @@ class RequestConversation:
                 if self._asking == 1:
                     await call.lending.take_back()
                     if self._asking > 1:  # since then
-                        call.lending.lend()
+                        call.lending.lend(call)
             finally:
                 self._asking -= 1
                 if not self._asking:

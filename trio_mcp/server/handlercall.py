@@ -147,7 +147,7 @@ class HandlerCall(InboundRequest):
     @property
     def lending(self) -> Lending:
         if self._lending is None:  # few calls wait for their client
-            self._lending = Lending(self)
+            self._lending = Lending()
         return self._lending
 
     def lends(self, slots: HeldSlots) -> None:

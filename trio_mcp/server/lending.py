@@ -11,9 +11,12 @@ from trio_mcp.peer.runner import wait_for_slots
 
 @define(eq=False, repr=False)
 class Lending:
-    """What one call has of slots, and lends to others."""
+    """What one call has of slots, and lends to others.
 
-    _call: InboundRequest
+    It does not know its call, which knows it: what waits for a call to be gone, such as the room
+    that its message holds, would wait for the garbage collector.
+    """
+
     _held: list[HeldSlots] = field(factory=list, init=False)
     _lender: InboundRequest | None = field(default=None, init=False)
 
@@ -21,15 +24,16 @@ class Lending:
         """Note that the call has further slots."""
         self._held.append(slots)
 
-    def lend(self) -> None:
+    def lend(self, call: InboundRequest) -> None:
         """Let others have the slots that they could need, until `take_back`."""
-        self._lender = self._call.inbound.lend_slot(self._call.key)
+        self._lender = call.inbound.lend_slot(call.key)
         for slots in self._held:
             slots.lend()
 
     async def take_back(self) -> None:
         """Wait for slots in place of those that were lent."""
-        if self._lender is not None and self._call.inbound.take_slot_back(self._lender):
-            await wait_for_slots(self._lender)
+        lender, self._lender = self._lender, None
+        if lender is not None and lender.inbound.take_slot_back(lender):
+            await wait_for_slots(lender)
         for slots in self._held:
             await slots.take_back()

@@ -261,6 +261,23 @@ async def test_a_long_message_counts_until_its_call_has_ended() -> None:
             assert text_of(await client.call("wait", text=long)) == str(len(long))
 
 
+async def test_short_calls_that_wait_count_as_well_and_answers_to_them_do_not() -> None:
+    async def places(context: Context) -> int:
+        return len(await context.roots())
+
+    policy, limits = HttpPolicy(max_received_bytes=70_000), Limits(max_message_bytes=10_000)
+    async with connected(
+        registry_of(places), policy=policy, limits=limits, capabilities={"roots": {}}
+    ) as client:
+        questions = [await client.ask(client.call_of("places")) for _ in range(3)]
+        assert (await client.post(client.call_of("places"))).status == 429
+        assert await client.notify("notifications/roots/list_changed") == 202
+        assert await client.reply(questions[0], {"roots": []}) == 202
+        assert text_of(await client.stream.message()) == "0"
+        await wait_all_tasks_blocked()
+        await client.ask(client.call_of("places"))
+
+
 async def test_questions_are_answered_with_a_post() -> None:
     async def places(context: Context) -> list[str]:
         return [str(each.uri) for each in await context.roots()]

@@ -42,10 +42,12 @@ from trio_mcp.transports.http.sharing.interface import Sharing, Take
 from trio_mcp.transports.stream import run_connection
 from trio_mcp.wire.answers import Answer
 from trio_mcp.wire.framing import Frame
-from trio_mcp.wire.jsonrpc import Message, Request
+from trio_mcp.wire.jsonrpc import Batch, Message, Request
 from trio_mcp.wire.sse import encode_event
 
 _SESSION: Final = "session_id"
+_CALL_BYTES: Final = 16 * 1024
+"""What a call that waits counts for besides its message."""
 
 
 class SseLines:
@@ -116,7 +118,7 @@ class SseLines:
 
 
 class _SseDispatcher(Dispatcher):
-    """Has a long message count until the requests in it are closed: its POST ends before."""
+    """Has a message count until the requests in it are closed: its POST ends before."""
 
     def __init__(self, server: Server, session: Session, stream: SseLines) -> None:
         super().__init__(server, session)
@@ -271,6 +273,8 @@ class SseEndpoint:
         check_json(http)
         message, body = await read_message(http, self._server.limits)
         self._require(http, message)
+        if isinstance(message, Request | Batch):
+            http.count_body(len(body) + _CALL_BYTES)
 
         async def deliver() -> None:
             if not await take(body, http.authorization):

@@ -151,7 +151,8 @@ class HttpPolicy:
     max_received_bytes: int = field(default=256 * 1024 * 1024, validator=COUNT)
     """Bytes of all bodies that are longer than 64 KiB, until they have been answered. One client
     may have three quarters. Where there is no room for another, the client who has most of them
-    loses one that has not come to its end; else the new one is refused (429)."""
+    loses one that has not come to its end; else the new one is refused (429). Over HTTP+SSE, where
+    a POST ends before its call, short ones count as well, with 16 KiB more for each."""
 
     keep_alive: float = field(default=15.0, validator=bound())
     """Seconds between the comments that keep a quiet stream open."""

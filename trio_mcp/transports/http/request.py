@@ -195,6 +195,19 @@ class HttpRequest:
                 raise _no_room() from None
         return b"".join(pieces)  # which copies nothing if there is only one
 
+    def count_body(self, size: int) -> None:
+        """Have its body hold room although it is short, for calls that outlast this request.
+
+        Raises:
+            Refusal: There is no room for it (429).
+        """
+        if self.long_body is None and self.bodies is not None:
+            self.long_body = LongBody(self.bodies, self.owner)
+            try:
+                self.long_body.grow(size)
+            except NoRoom:
+                raise _no_room() from None
+
     def leave_long_body(self) -> None:
         """Hold no room for its body any more."""
         body = self.take_long_body()
