@@ -282,6 +282,8 @@ class NamedAsFastapiDoes:
         paths: dict[str, Any] = {}
         for (path, method), name in ids.items():
             paths.setdefault(path, {"parameters": []})[method] = {"operationId": name}
+        paths["/orders/"]["get"] |= {"summary": "List Orders", "description": "All of yours."}
+        paths["/health"]["get"] |= {"summary": "Is It Well"}
         return {"openapi": "3.1.0", "info": {"title": "Shop", "version": "7"}, "paths": paths}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -293,7 +295,6 @@ def test_tools_are_named_after_functions_where_that_is_a_name_of_one() -> None:
     others = ["remove_orders__number__delete", "remove_users__number__delete", "get_get"]
     app = NamedAsFastapiDoes()
     assert sorted(from_fastapi(app).tools) == sorted([*named, *others])
-    assert list(from_fastapi(app, only=named, rename={"is_it_well": "health"}).tools) == [
-        "list_orders",
-        "health",
-    ]
+    tools = from_fastapi(app, only=named, rename={"is_it_well": "health"}).tools
+    described = {name: tool.description.description for name, tool in tools.items()}
+    assert described == {"list_orders": "All of yours.", "health": "Is It Well"}

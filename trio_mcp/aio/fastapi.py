@@ -170,7 +170,8 @@ def _document(app: DescribedApp) -> dict[str, Any]:
 def _named_by_functions(document: dict[str, Any]) -> dict[str, Any]:
     """Shorten the `operationId`s that FastAPI makes of a function's name, the path and the method.
 
-    Those of functions with the same name stay as they are.
+    Those of functions with the same name stay as they are. A summary that is made of the name, too,
+    is left out where there is a description.
     """
     document = deepcopy(document)
     by_name: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -178,11 +179,18 @@ def _named_by_functions(document: dict[str, Any]) -> dict[str, Any]:
         for method, operation in item.items():
             if isinstance(operation, dict) and "operationId" in operation:
                 added = re.sub(r"\W", "_", f"{path}_{method}")
-                by_name[operation["operationId"].removesuffix(added)].append(operation)
+                name = operation["operationId"].removesuffix(added)
+                by_name[name].append(operation)
+                if operation.get("description") and operation.get("summary") == _title_of(name):
+                    del operation["summary"]
     for name, operations in by_name.items():
         if name and len(operations) == 1:
             operations[0]["operationId"] = name
     return document
+
+
+def _title_of(name: str) -> str:
+    return name.replace("_", " ").title()
 
 
 @define(eq=False)
