@@ -242,7 +242,12 @@ def _is_figure(text: str) -> bool:
 
 
 def _said(text: str, *more: nodes.Node) -> nodes.paragraph:
-    return nodes.paragraph("", text, *more)
+    """A paragraph. What stands between backticks is code."""
+    parts = text.split("`")
+    pieces = [
+        nodes.literal("", part) if n % 2 else nodes.Text(part) for n, part in enumerate(parts)
+    ]
+    return nodes.paragraph("", "", *pieces, *more)
 
 
 def _html(text: str) -> nodes.raw:

@@ -8,8 +8,8 @@ pages before it:
   (`# shop.py, in place of: import trio`); other Python is one program, whose names go on from block
   to block.
 - Commands (`sh`) run in that folder, where `docs` leads to the documentation. `trio-mcp serve` over
-  HTTP, at 127.0.0.1:8000, is started, and ended when another one is or the page ends; there and in
-  all commands after it the port is one that is free.
+  HTTP, at 127.0.0.1:8000, or uvicorn at that port is started, and ended when another one is or the
+  page ends; there and in all commands after it the port is one that is free.
 - What a program or a command prints stands in the `text` block that follows it. `…` stands for
   anything that differs from run to run. Where a line ends with `⏎`, the command runs on a terminal,
   and its last word is typed. Programs in tabs of one set print the same: the block after the last.
@@ -39,7 +39,7 @@ FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 NEXT_TAB = re.compile(r"\s*:{3,}\n:{3,}\{tab-item\} .*\s*```")
 LANGUAGES = {"python", "json", "sh", "text", "toml", "ini", "nginx"}
 FILE = re.compile(r"# ([\w./-]+\.(?:py|toml|ini|service))(?:, (at the end)|, in place of: (.+))?\n")
-SERVES_HTTP = re.compile(r"\btrio-mcp serve .*--http 127\.0\.0\.1:8000\b")
+SERVES_HTTP = re.compile(r"\b(trio-mcp serve .*--http 127\.0\.0\.1:|uvicorn .*--port )8000\b")
 
 NOT_RUN = {"pip", "git", "make", "claude", "systemctl", "docker", "nginx", "npx", "sudo"}
 NOT_RUN |= {"caddy", "kubectl"}
@@ -199,7 +199,7 @@ class Shell:
             server.communicate()
 
     def _with_port(self, text: str) -> str:
-        return re.sub(r"(?<=127\.0\.0\.1)(:| port )8000\b", rf"\g<1>{self.port}", text)
+        return re.sub(r"(\b127\.0\.0\.1(?::| port )|--port )8000\b", rf"\g<1>{self.port}", text)
 
     def _settings(self, **variables: str) -> dict[str, Any]:
         return {
