@@ -34,7 +34,8 @@ def _run_in_thread(run: Any, parameter: str | None, slots: Any, call: Call) -> A
     arguments = call.arguments
     if parameter is not None:
         arguments = {**arguments, parameter: call.make_context()}
-    return in_worker(partial(run, **arguments), call, slots, asks=parameter is not None)
+    # A partial would take one with defaults apart: Python 3.13 looks into subclasses as well.
+    return in_worker(lambda: run(**arguments), call, slots, asks=parameter is not None)
 
 
 def in_worker(

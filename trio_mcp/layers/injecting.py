@@ -29,8 +29,8 @@ async def awaited(step: Step, arguments: Arguments, call: Call, stack: AsyncExit
 
 async def threaded(step: Step, arguments: Arguments, call: Call, stack: AsyncExitStack) -> Any:
     """Call a plain function, in a worker thread."""
-    run = partial(step.function, **arguments)
-    return await in_worker(run, call, asks=step.context_parameter is not None)
+    asks = step.context_parameter is not None
+    return await in_worker(lambda: step.function(**arguments), call, asks=asks)
 
 
 async def entered(step: Step, arguments: Arguments, call: Call, stack: AsyncExitStack) -> Any:
