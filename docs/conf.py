@@ -5,6 +5,7 @@ figures come from the records in `measured`, the names of tests from the tests. 
 so names of other projects are shown and not linked.
 """
 
+import inspect
 import os
 import re
 import sys
@@ -26,11 +27,14 @@ release = version = metadata.version("trio-mcp")
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
+    "docs._ext.classes",
     "docs._ext.drawings",
     "docs._ext.measured",
-    "docs._ext.parts",
+    "docs._ext.members",
+    "docs._ext.menu",
     "docs._ext.previews",
     "docs._ext.promised",
 ]
@@ -53,7 +57,10 @@ autodoc_typehints_format = "short"
 nitpick_ignore_regex = [
     ("py:class", r"trio_mcp\.[\w.]+\.[FTV]"),
     ("py:class", r"trio_mcp\.registry\.\w+\.(Completer|Conversation|Handler|PassOn)"),
-    ("py:class", r"trio_mcp\.registry\.\w+\.(Prompt|Resource|ResourceTemplate|Tool)"),
+    (
+        "py:class",
+        r"trio_mcp\.registry\.\w+\.(ForwardOptions|Prompt|Resource|ResourceTemplate|Tool)",
+    ),
     ("py:class", r"trio_mcp\.auth\.fetching\.Fetcher"),
     ("py:class", r"trio_mcp\.auth\.proxy\.(options\.ProxyOptions|exchange\.HasProviderToken)"),
     ("py:class", r"trio_mcp\.compose\.(group\.\w+Options|openapi\.responses\.Answer)"),
@@ -89,8 +96,9 @@ html_show_sphinx = False
 PUBLIC = ("auth", "compose", "compose.openapi", "extending", "middleware", "schema", "transports")
 for package in (trio_mcp, *(import_module(f"trio_mcp.{name}") for name in PUBLIC)):
     for name, module in package.MODULES.items():
-        # Autodoc looks for what is said of attributes in the file that `__module__` names.
-        if isinstance(getattr(package, name), type):
+        # Autodoc looks for what is said of attributes, and for the source, in the file that
+        # `__module__` names.
+        if inspect.isclass(getattr(package, name)) or inspect.isfunction(getattr(package, name)):
             getattr(package, name).__module__ = f"trio_mcp.{module}"
 
 

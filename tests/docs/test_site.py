@@ -12,7 +12,8 @@ import pytest
 import trio_mcp
 import trio_mcp.aio
 import trio_mcp.errors
-from docs._ext.parts import foldable
+from docs._ext import classes
+from docs._ext.menu import Menu
 from tests.docs import prose
 from tests.support.processes import ROOT
 from trio_mcp import Client, ClientConnection, GroupServer, Limits, Remote, TextContent, ToolError
@@ -174,12 +175,44 @@ def test_words_are_counted_as_they_are_read(text: str, words: int) -> None:
 
 
 def test_the_parts_of_the_menu_are_folded_but_the_one_that_is_read() -> None:
-    caption = '<p class="caption" role="heading"><span class="caption-text">{}</span></p>\n'
-    tree = caption.format("Build") + "<ul><li>Tools</li></ul>\n"
-    tree += caption.format("Run") + '<ul class="current"><li>HTTP</li></ul>\n'
-    folded = foldable(tree)
-    assert re.findall(r"<details( open)?><summary[^>]*>(\w+)</summary><ul", folded) == [
-        ("", "Build"),
-        (" open", "Run"),
-    ]
-    assert folded.count("</details>") == 2
+    menu = Menu(
+        parts={"Build": ["tools"], "Reference": ["client"]},
+        below={"client": ["classes/Client"]},
+        titles={"tools": "Tools", "client": "Clients", "classes/Client": "Client"},
+    )
+    shown = {page: menu.seen_from(page, lambda other: f"{other}.html") for page in menu.titles}
+    folds = re.compile(r"<details( open)?><summary[^>]*>(\w+)</summary><ul")
+    assert folds.findall(shown["tools"]) == [(" open", "Build"), ("", "Reference")]
+    for page in ("client", "classes/Client"):
+        assert folds.findall(shown[page]) == [("", "Build"), (" open", "Reference")]
+        assert 'current-page"><a class="reference internal" href="' + page in shown[page]
+        assert "classes/Client.html" in shown[page]
+    assert "classes/Client.html" not in shown["tools"]
+
+
+def test_each_class_has_a_page_of_its_own_and_a_row_in_the_place_where_it_is_named() -> None:
+    subjects = [page.read_text() for page in sorted((DOCS / "reference").glob("*.rst"))]
+    pages = [page for subject in subjects for page in classes.pages_of(subject)]
+    assert len({page.path.lower() for page in pages}) == len(pages) > 100
+    for subject in subjects:
+        shown = classes.with_tables(subject)
+        assert "autoclass" not in shown
+        for page in classes.pages_of(subject):
+            assert shown.count(f"   {page.path}\n") == 1
+            assert page.row in shown
+            assert f"from {page.module} import {page.name}\n" in page.text
+
+
+def test_classes_are_shown_in_a_table_for_each_run_of_them() -> None:
+    subject = (
+        "Client\n======\n\n.. currentmodule:: trio_mcp\n\n"
+        ".. autofunction:: connect\n\n.. autoclass:: Client\n   :exclude-members: tools\n\n"
+        ".. autoclass:: trio_mcp.compose.Backoff\n\nState\n-----\n\n.. autoclass:: Connected\n"
+    )
+    client, backoff, connected = classes.pages_of(subject)
+    assert (backoff.module, backoff.name) == ("trio_mcp.compose", "Backoff")
+    assert client.text.endswith(".. autoclass:: Client\n   :exclude-members: tools\n")
+    shown = classes.with_tables(subject)
+    assert shown.count(".. list-table::") == 2
+    order = ["autofunction:: connect", client.row, backoff.row, "State\n-----\n", connected.row]
+    assert sorted(order, key=shown.index) == order

@@ -1,0 +1,94 @@
+"""The menu: nine parts that can be folded, of which the one that is read is open.
+
+The theme would list all pages below the captions of their lists. Here each part is a `<details>`
+element, which needs no script, follows the keyboard, and is searched by the browser; and the pages
+below a page, such as those of classes, are listed while one of them is read. It is made straight
+from the lists of pages: to have the theme make it for each page takes longer than all the rest.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from attrs import frozen
+
+
+@frozen
+class Menu:
+    """The pages of the site, in their order.
+
+    Args:
+        parts: By name, the pages of each part.
+        below: By page, those below it.
+        titles: By page, its title.
+    """
+
+    parts: Mapping[str, Sequence[str]]
+    below: Mapping[str, Sequence[str]]
+    titles: Mapping[str, str]
+
+    def seen_from(self, page: str, address: Callable[[str], str]) -> str:
+        """Return the menu as HTML.
+
+        Args:
+            page: The page that shows it.
+            address: Returns the address of a page, seen from that one.
+        """
+        shown = []
+        for name, pages in self.parts.items():
+            is_open = " open" if any(self._is_within(page, each) for each in pages) else ""
+            summary = f'<summary class="caption-text">{escape(name)}</summary>'
+            listed = self._listed(pages, page, address, level=1)
+            shown.append(f"<details{is_open}>{summary}{listed}</details>")
+        return "".join(shown)
+
+    def _listed(
+        self, pages: Sequence[str], page: str, address: Callable[[str], str], level: int
+    ) -> str:
+        items = []
+        for each in pages:
+            is_within = self._is_within(page, each)
+            state = " current" * is_within + " current-page" * (page == each)
+            title = escape(self.titles[each])
+            link = f'<a class="reference internal" href="{address(each)}">{title}</a>'
+            below = self.below.get(each, ()) if is_within else ()
+            more = self._listed(below, page, address, level + 1) if below else ""
+            items.append(f'<li class="toctree-l{level}{state}">{link}{more}</li>')
+        return f"<ul>{''.join(items)}</ul>"
+
+    def _is_within(self, page: str, other: str) -> bool:
+        return page == other or page in self.below.get(other, ())
+
+
+def menu_of(env: Any) -> Menu:
+    """Return the menu that the lists on the home page, and on the pages named there, make."""
+    from sphinx import addnodes
+
+    home = env.config.root_doc
+    lists = env.tocs[home].findall(addnodes.toctree)
+    return Menu(
+        {each["caption"]: [page for _, page in each["entries"]] for each in lists},
+        {page: below for page, below in env.toctree_includes.items() if page != home},
+        {page: title.astext() for page, title in env.titles.items()},
+    )
+
+
+def without_theme(app: Any, page: str, template: str, context: dict[str, Any], _: Any) -> None:
+    """Have the theme make no menu."""
+    context["toctree"] = lambda **options: ""
+
+
+def show_menu(app: Any, page: str, template: str, context: dict[str, Any], _: Any) -> None:
+    """Put ours in its place."""
+
+    def address(other: str) -> str:
+        return str(app.builder.get_relative_uri(page, other))
+
+    context["furo_navigation_tree"] = menu_of(app.env).seen_from(page, address)
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Register it with Sphinx."""
+    app.connect("html-page-context", without_theme, priority=100)
+    app.connect("html-page-context", show_menu, priority=900)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
