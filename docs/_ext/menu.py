@@ -36,7 +36,7 @@ class Menu:
         """
         shown = []
         for name, pages in self.parts.items():
-            is_open = " open" if any(self._is_within(page, each) for each in pages) else ""
+            is_open = " open" if any(self._is_within(page, other) for other in pages) else ""
             summary = f'<summary class="caption-text">{escape(name)}</summary>'
             listed = self._listed(pages, page, address, level=1)
             shown.append(f"<details{is_open}>{summary}{listed}</details>")
@@ -46,12 +46,12 @@ class Menu:
         self, pages: Sequence[str], page: str, address: Callable[[str], str], level: int
     ) -> str:
         items = []
-        for each in pages:
-            is_within = self._is_within(page, each)
-            state = " current" * is_within + " current-page" * (page == each)
-            title = escape(self.titles[each])
-            link = f'<a class="reference internal" href="{address(each)}">{title}</a>'
-            below = self.below.get(each, ()) if is_within else ()
+        for other in pages:
+            is_within = self._is_within(page, other)
+            state = " current" * is_within + " current-page" * (page == other)
+            title = escape(self.titles[other])
+            link = f'<a class="reference internal" href="{address(other)}">{title}</a>'
+            below = self.below.get(other, ()) if is_within else ()
             more = self._listed(below, page, address, level + 1) if below else ""
             items.append(f'<li class="toctree-l{level}{state}">{link}{more}</li>')
         return f"<ul>{''.join(items)}</ul>"
@@ -67,7 +67,7 @@ def menu_of(env: Any) -> Menu:
     home = env.config.root_doc
     lists = env.tocs[home].findall(addnodes.toctree)
     return Menu(
-        {each["caption"]: [page for _, page in each["entries"]] for each in lists},
+        {part["caption"]: [page for _, page in part["entries"]] for part in lists},
         {page: below for page, below in env.toctree_includes.items() if page != home},
         {page: title.astext() for page, title in env.titles.items()},
     )
