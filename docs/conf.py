@@ -32,6 +32,7 @@ extensions = [
     "sphinx_design",
     "docs._ext.classes",
     "docs._ext.drawings",
+    "docs._ext.generated",
     "docs._ext.measured",
     "docs._ext.members",
     "docs._ext.menu",

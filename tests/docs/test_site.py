@@ -12,7 +12,7 @@ import pytest
 import trio_mcp
 import trio_mcp.aio
 import trio_mcp.errors
-from docs._ext import classes
+from docs._ext import classes, generated
 from docs._ext.menu import Menu
 from tests.docs import prose
 from tests.support.processes import ROOT
@@ -216,3 +216,43 @@ def test_classes_are_shown_in_a_table_for_each_run_of_them() -> None:
     assert shown.count(".. list-table::") == 2
     order = ["autofunction:: connect", client.row, backoff.row, "State\n-----\n", connected.row]
     assert sorted(order, key=shown.index) == order
+
+
+# -- generated tables -------------------------------------------------------------------------
+
+
+def test_every_table_that_is_made_from_the_code_stands_on_one_page() -> None:
+    pages = [page.read_text() for page in sorted((DOCS / "reference").glob("*.md"))]
+    shown = [name for page in pages for name in generated.BLOCK.findall(page)]
+    assert sorted(shown) == sorted(generated.GENERATED)
+
+
+def test_the_pages_have_every_variable_logger_error_and_code_of_the_package() -> None:
+    assert {"MCP_SERVER_URL", "NOTIFY_SOCKET", "TRIO_MCP_DEBUG"} <= generated.find_variables()
+    assert {"trio_mcp", "trio_mcp.http", "trio_mcp.audit"} <= generated.find_loggers()
+    assert {-32700, -32000, -32602} <= generated.find_codes()
+    assert sorted(generated.find_errors()) == sorted(ERRORS)
+    tables = {name: make() for name, make in generated.GENERATED.items()}
+    for name, found in (
+        ("variables", generated.find_variables()),
+        ("loggers", generated.find_loggers()),
+        ("codes", generated.find_codes()),
+        ("errors", ERRORS),
+    ):
+        assert len(tables[name].splitlines()) == 2 + len(found)
+        assert [one for one in found if f"`{one}`" not in tables[name] and name != "codes"] == []
+
+
+def test_a_variable_that_the_page_does_not_explain_breaks_the_build(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(generated.VARIABLES, "TRIO_MCP_DEBUG")
+    with pytest.raises(ValueError, match="TRIO_MCP_DEBUG"):
+        generated.variables()
+
+
+def test_the_page_of_commands_has_each_with_its_options() -> None:
+    page = generated.commands()
+    named = re.findall(r"^## trio-mcp ([\w-]+)$", page, re.MULTILINE)
+    assert set(named) >= {"serve", "call", "inspect", "doctor", "login", "install"}
+    assert "`--tool-timeout FLOAT`" in page
