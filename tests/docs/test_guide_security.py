@@ -1,6 +1,7 @@
 """What the security guide says: its numbers, its excerpts, and the tool that fetches."""
 
 import ast
+import re
 import textwrap
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -15,32 +16,43 @@ from tests.docs.pages import blocks_of
 from tests.docs.test_readme import table
 from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, python
 from trio_mcp import HttpLimits, HttpPolicy, Limits, SessionOptions, ToolError, connect
+from trio_mcp.auth import DPoP
 from trio_mcp.transports.process import ProcessOptions
-from trio_mcp.wire.jsonrpc import MAX_DEPTH
 
-GUIDE = ROOT / "docs" / "guides" / "security.md"
-BLOCKS = [block for block in blocks_of(GUIDE) if block.language == "python"]
+PAGES = [ROOT / "docs" / "guides" / f"{name}.md" for name in ("security", "safe-tools")]
+BLOCKS = [block for page in PAGES for block in blocks_of(page) if block.language == "python"]
+HTTP = ROOT / "docs" / "http.md"
 PUBLIC = "1.1.1.1"
 
 
 # -- what it says -----------------------------------------------------------------------------
 
 
-def test_its_limits_are_the_defaults() -> None:
-    known: dict[str, Any] = {
-        kind.__name__: kind() for kind in (Limits, HttpLimits, HttpPolicy, SessionOptions)
-    }
-    units = {"MiB": 2**20}
+UNITS = {"": 1, "s": 1, "min": 60, "KiB": 2**10, "MiB": 2**20}
+
+
+def bound_of(written: str) -> float | None:
+    """What a cell says: a number with its unit, or that there is no bound."""
+    if written == "any":
+        return None
+    number, _, unit = written.partition(" ")
+    return float(number.replace(",", "")) * UNITS[unit]
+
+
+def test_the_limits_over_http_are_the_defaults() -> None:
+    kinds = (HttpLimits, HttpPolicy, SessionOptions, Limits, DPoP)
+    known: dict[str, Any] = {kind.__name__: kind() for kind in kinds}
     checked = []
-    for _, bound, default in table(GUIDE, "Against"):
-        owner, _, name = bound.partition("`,")[0].strip("`").partition(".")
-        number, _, unit = default.partition(" ")
-        if owner in known:
-            assert getattr(known[owner], name) == float(number) * units.get(unit, 1)
-            checked.append(bound)
-    assert len(checked) == 16
-    depth = dict(row[0::2] for row in table(GUIDE, "Against"))["deep messages"]
-    assert depth == f"{MAX_DEPTH} levels"
+    for bounds, default, _ in table(HTTP, "Bound"):
+        owner = bounds.strip("`").partition(".")[0]
+        if owner not in known:
+            continue
+        names = [name.rpartition(".")[2] for name in re.findall(r"`([\w.]+)`", bounds)]
+        values = default.partition(", of which")[0].split(", ")
+        for field, value in zip(names, values, strict=True):
+            assert getattr(known[owner], field) == bound_of(value), field
+            checked.append(field)
+    assert len(checked) == 18
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,17 @@ DEPLOYING = sorted((ROOT / "docs" / "guides" / "deploy").glob("*.md"))
 START_PROCESSES = {
     *("asyncio", "authorization", "cancellation", "client", "deployment", "do-i-need-trio"),
     *("explorer", "fastapi", "many-servers", "migrating", "proxies", "results", "revisions"),
-    *("security", "stopping", "tasks", "testing", "testing-parts", "timeouts", "tools"),
+    *(
+        "http-clients",
+        "safe-tools",
+        "security",
+        "stopping",
+        "tasks",
+        "testing",
+        "testing-parts",
+        "timeouts",
+        "tools",
+    ),
 }
 """Guides that show how servers and commands are started: that takes long."""
 EXAMPLE = re.compile(r"\[examples/(\w+\.py)\]\(\.\./examples/\1\)")

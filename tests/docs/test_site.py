@@ -149,7 +149,6 @@ REFERENCE = {"promises.md"}
 STILL_LONG = {
     "cli.md",
     "guides/migrating.md",
-    "guides/security.md",
 }
 """Pages that are still to be split. Nothing is added here."""
 
