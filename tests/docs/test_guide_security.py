@@ -52,7 +52,7 @@ def test_the_limits_over_http_are_the_defaults() -> None:
         for field, value in zip(names, values, strict=True):
             assert getattr(known[owner], field) == bound_of(value), field
             checked.append(field)
-    assert len(checked) == 18
+    assert len(checked) == 19
 
 
 @pytest.mark.parametrize(
