@@ -36,7 +36,7 @@ import pytest
 from tests.support.processes import ENVIRONMENT, ROOT, TIME_LIMIT
 
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-NEXT_TAB = re.compile(r"\s*:{3,}\n:{3,}\{tab-item\} .*\s*```")
+NEXT_TAB = re.compile(r"\s*:{3,}\n:{3,}\{tab-item\} .*(\n:[\w-]+:.*)*\s*```")
 LANGUAGES = {"python", "json", "sh", "text", "toml", "ini", "nginx"}
 FILE = re.compile(r"# ([\w./-]+\.(?:py|toml|ini|service))(?:, (at the end)|, in place of: (.+))?\n")
 SERVES_HTTP = re.compile(r"\b(trio-mcp serve .*--http 127\.0\.0\.1:|uvicorn .*--port )8000\b")

@@ -110,7 +110,7 @@ REFUSED: dict[str, list[Case]] = {
 
 
 @pytest.mark.requirement("J1", "J2")
-@pytest.mark.parametrize("row", table(PROTECTING, "What comes"), ids=lambda row: row[0][:40])
+@pytest.mark.parametrize("row", table(PROTECTING, "The request has"), ids=lambda row: row[0][:40])
 async def test_who_is_refused_is_told_what_the_table_says(row: list[str]) -> None:
     what, status, told = row
     (cases,) = (each for name, each in REFUSED.items() if what.startswith(name))
