@@ -1,4 +1,4 @@
-"""What is written of an object (its `repr`, which ends up in logs and tracebacks) is no secret."""
+"""What is written of an object (its `repr`, which ends up in logs and tracebacks) is not a secret."""
 
 from __future__ import annotations
 

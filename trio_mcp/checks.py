@@ -40,7 +40,7 @@ def is_function(_: object, attribute: Attribute[Any], value: Any) -> None:
 
 
 def are_names(_: object, attribute: Attribute[Any], value: Any) -> None:
-    """Refuse values that are no list of names, such as one name, except a default of `None`."""
+    """Refuse values that are not a list of names, except a default of `None`."""
     if value is None and attribute.default is None:
         return
     is_many = isinstance(value, Collection) and not isinstance(value, str)

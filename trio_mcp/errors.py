@@ -269,7 +269,7 @@ class UnverifiedSkill(SkillError):
 
 
 class InvalidPage(ClientError):
-    """What a server sent is no page, or wants what no page may have."""
+    """What a server sent is not a page, or wants what no page may have."""
 
 
 def _tail(stderr: str) -> str:

@@ -5,7 +5,7 @@ No exception of theirs reaches a request: it is logged, and the request goes on 
 
 A trace travels as `traceparent`, `tracestate` and `baggage`, in the `_meta` of a request
 (2026-07-28, "OpenTelemetry trace context") and in HTTP headers. What is longer than its bound, or
-is no text for a header, is left out.
+is not text for a header, is left out.
 """
 
 from __future__ import annotations

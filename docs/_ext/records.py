@@ -1,4 +1,4 @@
-"""The records of runs that the site shows, read strictly: one that is incomplete is no record."""
+"""The records of runs that the site shows, read strictly: an incomplete one is refused."""
 
 from __future__ import annotations
 

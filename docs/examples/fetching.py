@@ -45,7 +45,7 @@ async def fetch(url: Annotated[str, {"maxLength": 2000}]) -> str:
     try:
         wanted = httpx2.URL(url)
     except httpx2.InvalidURL:
-        raise ToolError("This is no URL") from None
+        raise ToolError("This is not a URL") from None
     ports = {"http": 80, "https": 443}
     if wanted.scheme not in ports or not wanted.host or wanted.port or wanted.userinfo:
         raise ToolError("Give a URL of http or https, without port, user and password")

@@ -40,7 +40,7 @@ MOST_SEARCHED = 64 * 1024 * 1024  # and of all files together
 READ_ONLY = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 TROUBLE = {
     errno.ENOENT: "there is nothing of that name; list_directory shows what there is",
-    errno.ENOTDIR: "a name in it is no directory, or it is a link, and links are not followed",
+    errno.ENOTDIR: "a name in it is not a directory, or it is a link, and links are not followed",
     errno.ELOOP: "a name in it is a link, and links are not followed",
     errno.EACCES: "this server may not read it; only its owner can change that",
     errno.EPERM: "this server may not read it; only its owner can change that",
@@ -144,7 +144,7 @@ def can_be_told(name: str) -> bool:
     """Whether a name can travel: as UTF-8, and on one line."""
     try:
         name.encode()
-    except UnicodeEncodeError:  # bytes that are no UTF-8, as Python stands in for them
+    except UnicodeEncodeError:  # bytes that are not UTF-8, as Python stands in for them
         return False
     return CONTROL.search(name) is None
 
@@ -194,7 +194,7 @@ def opened_file(directory: int, name: str, path: str) -> Iterator[int]:
 
 
 def check_file(path: str, status: os.stat_result) -> None:
-    """Refuse what is no regular file."""
+    """Refuse what is not a regular file."""
     kind = kind_of(status)
     if kind != "file":
         raise ToolError(f"{path[:200]!r}: {NOT_A_FILE[kind]}")
@@ -377,7 +377,7 @@ class Tree:
 
 
 def lines_with(wanted: str, path: str, data: bytes) -> Iterator[Line]:
-    """The lines of a file that contain a text; none if it is no text file."""
+    """The lines of a file that contain a text; none if it is not a text file."""
     if b"\0" in data:
         return
     for number, line in enumerate(data.decode(errors="replace").split("\n"), 1):

@@ -63,7 +63,7 @@ ADVICE = {
     sqlite3.SQLITE_NOMEM: "The question needs too much memory; have it sort or join fewer rows.",
     sqlite3.SQLITE_TOOBIG: f"A value may have {MOST_BYTES} bytes, and a statement 10000.",
     sqlite3.SQLITE_CANTOPEN: "The database has gone, or may not be read.",
-    sqlite3.SQLITE_NOTADB: "The file is no SQLite database.",
+    sqlite3.SQLITE_NOTADB: "The file is not a SQLite database.",
 }
 
 

@@ -1,4 +1,4 @@
-"""Records of runs: printed tables taken apart again, what is kept, and what is no record."""
+"""Records of runs: printed tables taken apart again, what is kept, and what is not a record."""
 
 import getpass
 import json
@@ -113,7 +113,7 @@ async def test_a_part_of_the_conformance_suite_is_no_record() -> None:
     command = [sys.executable, "-m", "tests.conformance.run", "--side", "client"]
     done = await run([*command, "--record", "x.json"], cwd=ROOT)
     assert done.returncode == 2
-    assert b"a part of a run is no record" in done.stderr
+    assert b"a part of a run is not a record" in done.stderr
 
 
 json_values: st.SearchStrategy[Any] = st.recursive(

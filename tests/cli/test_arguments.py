@@ -118,7 +118,7 @@ def test_what_words_mean(words: list[str], arguments: dict[str, Any]) -> None:
         (['{"a": NaN}'], "the arguments are not JSON: NaN is not JSON"),
         (["anything:=x"], "what follows anything:= is not JSON"),
         (["point:=3", "point.x=1"], "point is given as a value, and as an object"),
-        (["whole=1", "whole=2"], "whole: given more than once, but it is no list"),
+        (["whole=1", "whole=2"], "whole: given more than once, but it is not a list"),
         (["{" + '"a":{' * 100_000], "the arguments are not JSON"),
     ],
 )

@@ -285,7 +285,7 @@ def test_what_people_see(cli: CommandLine) -> None:
     assert first == "faulty 1"
     assert facts.startswith("speaks modern 2026-07-28 and legacy 2025-11-25; starts in 0.")
     assert facts.endswith("; 2 tools")
-    assert rest[0].startswith("✗ error    after a line that is no JSON")
+    assert rest[0].startswith("✗ error    after a line that is not JSON")
     assert rest[0].endswith("it exited with status 1 [dies]")
     assert "the server must outlive it" in rest[1]
     assert "The end of its stderr:" in rest
@@ -295,7 +295,7 @@ def test_what_people_see(cli: CommandLine) -> None:
 
 def test_what_programs_see(cli: CommandLine) -> None:
     outcome = cli("doctor", "--json", "--", *faulty("no-description"))
-    assert outcome.status == 0, "a warning is no error"
+    assert outcome.status == 0, "a warning is not an error"
     told = outcome.json
     (finding,) = (each for each in told.pop("findings") if each["severity"] == "warning")
     assert finding == {

@@ -95,7 +95,7 @@ async def test_answers_in_streams_and_sessions() -> None:
         check_unexpected(report, probe)
         (finding,) = report.findings
         assert (finding.severity, finding.code) == ("error", "bad-message")
-        assert finding.message == "what it answers is no message: 'no JSON' (and 1 more)"
+        assert finding.message == "what it answers is not a message: 'no JSON' (and 1 more)"
         assert "stdout" not in finding.way_out
         told = await probe.send_notification("notifications/initialized")
         assert told is not None

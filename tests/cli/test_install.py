@@ -116,7 +116,7 @@ def test_comments_stay_where_they_are_allowed() -> None:
     ("text", "told"),
     [
         ('{\n  "a": 1\n  "b": 2\n}', "it is not JSON: Expecting ',' delimiter (line 3, column 3)"),
-        ("[]", "it is no JSON object"),
+        ("[]", "it is not a JSON object"),
         ('{"a": 1,}', "it is not JSON"),
         ("{" + '"a":{' * 100_000, "it is"),
     ],
@@ -128,7 +128,7 @@ def test_what_is_broken_is_refused(text: str, told: str) -> None:
 
 
 def test_what_should_be_an_object_and_is_none() -> None:
-    with pytest.raises(BrokenJson, match=r"servers is no object \(line 2, column 14\)"):
+    with pytest.raises(BrokenJson, match=r"servers is not an object \(line 2, column 14\)"):
         changed('{\n  "servers": []\n}', ["servers", "new"], 1)
 
 
@@ -330,8 +330,8 @@ def test_broken_configurations_are_left_alone(cli: CommandLine, tmp_path: Path) 
     config = tmp_path / "mcp.json"
     for text, told in (
         (b'{\n  "mcpServers": {,}\n}', "line 2, column 18"),
-        (b"[]", "it is no JSON object"),
-        (b'{"mcpServers": 3}', "mcpServers is no object (line 1, column 16)"),
+        (b"[]", "it is not a JSON object"),
+        (b'{"mcpServers": 3}', "mcpServers is not an object (line 1, column 16)"),
         (b'{"a": "\xff"}', "is not UTF-8 (byte 7)"),
     ):
         config.write_bytes(text)
@@ -452,7 +452,7 @@ def test_only_regular_files_are_read_and_replaced(
     how = "--dry-run" if kind == "device" else "--yes"
     outcome = cli(*command, "--host", "generic", "--file", str(config), how)
     assert (outcome.status, outcome.out) == (1, "")
-    told = os.strerror(errno.ELOOP) if kind == "loop" else "it is no regular file"
+    told = os.strerror(errno.ELOOP) if kind == "loop" else "it is not a regular file"
     assert outcome.error == f"{os.path.realpath(config)}: {told}"
     after = config.lstat()
     assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)

@@ -338,7 +338,7 @@ def test_a_program_gets_in_by_its_key(
     refused = cli("tools", shop, *client, "key.pem")  # for this issuer knows no keys
     assert refused.error == f"{issuer.url} refused with status 400: invalid_client"
     assert issuer.forms[0]["client_assertion"].count(".") == 2
-    told = "--client-key key.pem: this is no private key in PEM without a password"
+    told = "--client-key key.pem: this is not a private key in PEM without a password"
     for size in (100, 2**40):  # of which the second is no more than a hole in the file system
         (tmp_path / "key.pem").write_text("hello")
         os.truncate(tmp_path / "key.pem", size)
@@ -354,8 +354,8 @@ URL = "https://mcp.example.com/mcp"
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["login", "mcp.example.com"], "'mcp.example.com' is no URL of a server, such as https"),
-        (["login", "https://x:y/"], "'https://x:y/' is no URL"),
+        (["login", "mcp.example.com"], "'mcp.example.com' is not a URL of a server, such as https"),
+        (["login", "https://x:y/"], "'https://x:y/' is not a URL"),
         (["login", URL, "--redirect", "here"], "--redirect takes HOST:PORT or PORT, such as 127."),
         (["login", URL, "--redirect", "10.0.0.1:80"], "--redirect takes 127.0.0.1:PORT or localh"),
         (["login", URL, "--client-secret-env", "HOME"], "--client-secret-env does nothing witho"),
@@ -366,7 +366,7 @@ URL = "https://mcp.example.com/mcp"
         (["login", URL, "--header", "Authorization: x"], "headers: auth sends Authorization"),
         (["logout"], "say what to log out of: the URL of a server, or --all"),
         (["logout", URL, "--all"], "say what to log out of: the URL of a server, or --all"),
-        (["whoami", "me"], "'me' is no URL of a server"),
+        (["whoami", "me"], "'me' is not a URL of a server"),
         (["tools", URL, "--issuer", URL], "--issuer does nothing without --client-id"),
         (["tools", URL, "--client-key", "x"], "--client-key does nothing without --client-id"),
         (["tools", URL, "--client-id", "a"], "--client-id needs --client-secret-env or --client-"),

@@ -198,7 +198,7 @@ def test_what_is_private_is_left_out_of_a_bundle_and_named(cli: CommandLine, pro
 def test_a_bundle_replaces_nothing_but_a_file(cli: CommandLine, project: Path) -> None:
     os.mkfifo(project / "x.mcpb")
     done = cli("bundle", "weather_desk.py", "--author", "Ada", "-o", "x.mcpb")
-    assert (done.status, done.error) == (1, "x.mcpb is no regular file; give another --output")
+    assert (done.status, done.error) == (1, "x.mcpb is not a regular file; give another --output")
     assert (project / "x.mcpb").is_fifo()
 
 

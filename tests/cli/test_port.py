@@ -33,7 +33,7 @@ async def order(ctx: Context | None, copies: int = Field(1, ge=1)) -> list[types
 
 @mcp.custom_route("/health", methods=["GET"])
 async def health(request):
-    raise ValueError("This is no tool.")
+    raise ValueError("This is not a tool.")
 
 mcp.run("http")
 """

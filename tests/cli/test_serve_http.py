@@ -268,7 +268,10 @@ def test_workers_of_a_program_that_cannot_be_run_again(
 @pytest.mark.parametrize(
     ("place", "told"),
     [
-        ("there.txt", "there.txt: there is a file that is no socket; remove it, or take another"),
+        (
+            "there.txt",
+            "there.txt: there is a file that is not a socket; remove it, or take another",
+        ),
         ("none/x.sock", "none/x.sock: there is no such directory"),
         ("x" * 200, f"{'x' * 200}: AF_UNIX path too long"),
     ],

@@ -43,7 +43,7 @@ def test_what_was_started_can_be_cancelled(cli: CommandLine) -> None:
 def test_what_is_no_task(cli: CommandLine) -> None:
     answered = cli("call", "--task", JOBS, "plain")
     assert (answered.status, answered.out) == (0, "plain\n")
-    assert answered.error == "tool 'plain' is no task; this is its result"
+    assert answered.error == "tool 'plain' is not a task; this is its result"
     for words in (["call", "--task", SHOP, "types", "text=x"], ["tasks", SHOP, "get", "x"]):
         assert "the server has no tasks" in cli(*words).error
     unknown = cli("tasks", JOBS, "get", "x")

@@ -263,7 +263,7 @@ def test_a_server_that_writes_noise_is_reported(cli: CommandLine) -> None:
     outcome = cli("tools", "--", *faulty("noise"))
     assert "(16 bytes): Server is ready!\n" in outcome.err
     assert outcome.status == 0
-    assert "trio-mcp: The server wrote a line that is no message" in outcome.err
+    assert "trio-mcp: The server wrote a line that is not a message" in outcome.err
 
 
 def test_values_that_are_no_objects_are_passed_over(cli: CommandLine) -> None:

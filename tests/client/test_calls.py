@@ -74,7 +74,7 @@ async def test_a_result_has_blocks_and_structure_and_converts_into_a_type(over) 
         assert await client.call_tool("place", {"x": 2}, returns=Point) == Point(2, 4)
         assert await client.call_tool("echo", {"text": "ä"}, returns=str) == "ä"
         assert await client.call_tool("count", returns=int) == 3
-        with pytest.raises(ProtocolError, match="the result is no"):
+        with pytest.raises(ProtocolError, match="the result is not"):
             await client.call_tool("echo", {"text": "ä"}, returns=int)
 
 
@@ -131,8 +131,8 @@ async def test_an_error_of_the_server_is_raised_as_it_is() -> None:
         ),
         ("give", {"resultType": "input_required", "inputRequests": [1]}, "must be an object"),
         ("give", {"resultType": "input_required", "inputRequests": {"a": 1}}, "must be an object"),
-        ("give_back", {"result": "text"}, "no object"),
-        ("give_back", {"result": [1]}, "no object"),
+        ("give_back", {"result": "text"}, "not an object"),
+        ("give_back", {"result": [1]}, "not an object"),
     ],
 )
 async def test_an_answer_that_is_not_mcp_is_a_protocol_error(tool, answer, why) -> None:

@@ -204,8 +204,8 @@ async def test_httpx2_is_needed_and_asked_for_by_name(monkeypatch) -> None:
         ("http://", "connect: the URL has no host; it should look like https://"),
         ("https:///mcp", "no host"),
         ("http://:80/", "no host"),
-        ("http://[::1/mcp", "connect: this is no URL of an HTTP server, such as https://"),
-        ("http://x:port/", "a port that is no number; the port of a server is from 1 to 65535"),
+        ("http://[::1/mcp", "connect: this is not a URL of an HTTP server, such as https://"),
+        ("http://x:port/", "a port that is not a number; the port of a server is from 1 to 65535"),
         ("http://x:99999/", "connect: the URL has port 99999; the port of a server is from 1"),
         (f"http://x:{'9' * 5000}/", "has port 9{20};"),
         ("http://x:0/", "has port 0;"),
@@ -226,7 +226,7 @@ def test_what_is_wrong_with_a_url_is_said_without_its_password(url: str) -> None
 
 @f7
 async def test_a_url_that_httpx2_does_not_take_is_refused() -> None:
-    with pytest.raises(ValueError, match="no URL of an HTTP server"):
+    with pytest.raises(ValueError, match="not a URL of an HTTP server"):
         async with connect("http://x/\0"):
             raise AssertionError("connected")
 

@@ -333,7 +333,9 @@ async def test_endpoints_of_other_servers_are_refused(endpoint: str) -> None:
     script = OldServer()
     async with serving(script) as url:
         script.endpoint = endpoint.format(host=url.split("/")[2])
-        with pytest.raises(ProtocolError, match=r"an endpoint (of another server|that is no URL)"):
+        with pytest.raises(
+            ProtocolError, match=r"an endpoint (of another server|that is not a URL)"
+        ):
             async with connect(url, http=HttpOptions(headers={"Authorization": "Bearer secret1"})):
                 pass
         assert all(each.target == "/mcp" for each in script.requests), "nobody was told anything"
@@ -343,7 +345,7 @@ async def test_endpoints_of_other_servers_are_refused(endpoint: str) -> None:
 async def test_endpoints_that_are_no_urls_are_refused(endpoint: str) -> None:
     script = OldServer(endpoint=endpoint)
     async with serving(script) as url:
-        with pytest.raises(ProtocolError, match="an endpoint that is no URL"):
+        with pytest.raises(ProtocolError, match="an endpoint that is not a URL"):
             async with connect(url):
                 pass
 

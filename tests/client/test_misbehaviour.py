@@ -159,7 +159,7 @@ async def test_a_server_that_cannot_be_met(switch, kind, limit) -> None:
             raise AssertionError("connected")
     assert type(caught.value) is kind
     if switch in ("floods-stdout", "garbage"):
-        assert "lines that are no messages" in str(caught.value)
+        assert "lines that are not messages" in str(caught.value)
 
 
 @pytest.mark.requirement("E5")
@@ -232,7 +232,7 @@ async def test_noise_on_stdout_is_reported_and_skipped(caplog) -> None:
             await client.call_tool("flood_stdout", {"bytes": 1 << 18}, timeout=TIME_LIMIT)
         ).text == "flooded"
         assert len(client.stray_output) == 100
-    assert caplog.text.count("a line that is no message") == 100
+    assert caplog.text.count("a line that is not a message") == 100
     assert "Welcome" not in caplog.text
 
 

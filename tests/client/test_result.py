@@ -76,5 +76,5 @@ def test_a_value_may_come_wrapped(structured: Any, kind: Any, value: Any) -> Non
 
 @pytest.mark.parametrize("structured", [{"result": "x"}, {"result": 1, "more": 2}, {"other": 1}])
 def test_what_does_not_fit_is_refused_wrapped_or_not(structured: Any) -> None:
-    with pytest.raises(ProtocolError, match="the result is no <class 'int'>"):
+    with pytest.raises(ProtocolError, match="the result is not <class 'int'>"):
         CallResult(content=[], structured_content=structured).value(int)

@@ -380,7 +380,7 @@ async def test_it_is_called_without_a_client() -> None:
 
 
 def for_friends(shown: Any, caller: Context) -> bool:
-    """Whether it is no secret, or the caller a friend."""
+    """Whether it is not a secret, or the caller a friend."""
     return "secret" not in shown.name or (
         caller.client is not None and caller.client.name == "friend"
     )

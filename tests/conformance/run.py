@@ -202,7 +202,9 @@ def main() -> None:
         options.side = ["server"]
         server = serving_by_fleet if options.fleet else serving_through_proxy
     if options.record and (options.revision or options.side):
-        parser.error("a part of a run is no record: leave out --revision and --side, or --record")
+        parser.error(
+            "a part of a run is not a record: leave out --revision and --side, or --record"
+        )
     suite = install(CACHE)
     if "authorization" in (options.side or get_args(Side)) and not are_installed():
         sys.exit("The provider of logins is missing: run `make peers`, or name another --side.")

@@ -17,7 +17,7 @@ A_FILE = re.compile(r"`([\w/]+\.py)`")
 A_MEMBER = re.compile(r"`([A-Z]\w+)\.(\w+)`")
 A_CLASS = re.compile(r"`([A-Z][a-z]\w*)`")
 OTHERS = {"ContextVar", "Depends", "Host", "Origin"}
-"""What is no class of ours: of Python, a function, headers."""
+"""What is not a class of ours: of Python, a function, headers."""
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 

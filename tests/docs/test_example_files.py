@@ -148,7 +148,7 @@ REFUSED = [
     ("out/secret.txt", "links are not followed"),
     ("up/secret.txt", "links are not followed"),
     ("docs/secret.txt", "links are not followed; ask for the file that it leads to"),
-    ("docs/guide.txt/more", "is no directory"),
+    ("docs/guide.txt/more", "is not a directory"),
     ("docs", "it is a directory; use list_directory"),
     ("", "it is a directory; use list_directory"),
     (".", "it is a directory; use list_directory"),

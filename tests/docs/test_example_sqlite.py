@@ -202,7 +202,7 @@ async def test_a_database_that_is_written_to_is_read(tmp_path: Path) -> None:
 async def test_what_is_no_database_is_told(tmp_path: Path) -> None:
     path = tmp_path / "notes.db"
     path.write_text("Not a database, but long enough to be taken for one." * 100)
-    with pytest.raises(ToolError, match="The file is no SQLite database"):
+    with pytest.raises(ToolError, match="The file is not a SQLite database"):
         await query_server(path).call("query", {"sql": "SELECT * FROM t"})
     server = query_server(path)
     path.unlink()

@@ -23,7 +23,7 @@ WIDE = {key: value for key, value in ENVIRONMENT.items() if key != "NO_COLOR"} |
 async def test_the_demo_shows_both_servers() -> None:
     done = await run(DEMO, cwd=ROOT, env=WIDE)
     assert done.returncode == 0
-    # Of what goes wrong, the servers log the line that is no JSON, and nothing else.
+    # Of what goes wrong, the servers log the line that is not JSON, and nothing else.
     [wrong] = [line for line in done.stderr.decode().splitlines() if " INFO " not in line]
     assert "Malformed message of 42 bytes: Parse error: " in wrong
     shown = done.stdout.decode()

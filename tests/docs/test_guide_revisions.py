@@ -225,7 +225,7 @@ OFFERED: dict[str, Probe] = {
     "`meta` of a tool": meta_of_a_tool,
     "`meta` of a `CallToolResult`": meta_of_a_result,
     "an object as result": partial(form_of_result, "place"),
-    "a result with an output schema that is no object": partial(form_of_result, "numbers"),
+    "a result with an output schema that is not an object": partial(form_of_result, "numbers"),
     "`AudioContent`": form_of_audio,
     "`ResourceLink`": form_of_link,
     "the message of `context.progress`": progress_message,

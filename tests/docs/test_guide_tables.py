@@ -451,7 +451,7 @@ async def test_results_become_values(returned: str, kind: str, got: str, era: An
     value, wanted = evaluate(returned.strip("`")), evaluate(kind.strip("`"))
     async with connect(giving(value), era=era) as client:
         if "`ProtocolError`" in got:
-            with pytest.raises(ClientError, match="the result is no") as refused:
+            with pytest.raises(ClientError, match="the result is not") as refused:
                 await client.call_tool("read", returns=wanted)
             assert type(refused.value).__name__ == "ProtocolError"
         else:

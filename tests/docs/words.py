@@ -23,6 +23,7 @@ INSTEAD = {
     r"for ever": "'forever'",
     r"rooms": "'packages'",
     r"once more": "'again'",
+    r"(that|which|it|what) (is|are) no (?!longer|more|good|such|better|part)": "'is not a ...'",
     r"(get|gets|getting) in(?! place)": "'log in'",
     r"be had": "say how: 'cannot be fetched', 'is missing'",
     r"(held|hold it) against": "'compared with', 'checked against'",

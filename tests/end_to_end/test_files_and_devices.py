@@ -1,4 +1,4 @@
-"""Stdin and stdout that are no pipes: files, devices, terminals, sockets."""
+"""Stdin and stdout that are not pipes: files, devices, terminals, sockets."""
 
 import os
 import pty

@@ -371,7 +371,7 @@ async def test_subscriptions_that_an_extension_spoils(caplog: pytest.LogCaptureF
         )
         assert (await client.receive())["params"]["notifications"] == {"laterIds": [id]}
         job = theirs.jobs[id]
-        job.told = [{1}]  # which is no JSON
+        job.told = [{1}]  # which is not JSON
         job.move(status="odd")
         await trio.testing.wait_all_tasks_blocked()
         assert "cannot be sent" in caplog.text

@@ -442,7 +442,7 @@ async def test_other_results_carry_no_caching_hints() -> None:
     requests: list[tuple[str, dict[str, Any]]] = [
         ("tools/call", {"name": "zebra", "arguments": {}}),
         ("prompts/get", {"name": "zebra"}),
-        ("resources/read", {"uri": "ask:one"}),  # `input_required` is no content
+        ("resources/read", {"uri": "ask:one"}),  # `input_required` is not content
         ("resources/read", {"uri": "no:one"}),
         ("tools/list", {"cursor": "x"}),
     ]

@@ -242,7 +242,7 @@ async def test_meeting_and_calling(peer: Peer, era: Era | None, connected: Conne
         assert isinstance(result.structured_content, dict)
         assert kind(**result.structured_content) == use.answer
         assert await client.call_tool(use.tool, use.arguments, returns=kind) == use.answer
-        with pytest.raises(ProtocolError, match="the result is no"):
+        with pytest.raises(ProtocolError, match="the result is not"):
             await client.call_tool(use.tool, use.arguments, returns=list[int])
 
 

@@ -2,7 +2,7 @@
 
 The programs lie in `migrated`, each before and after. They are asked by the official client and by
 ours, in both eras, and what each of the two servers says is compared in meaning: how schemas are
-spelt, and how FastMCP wraps values that are no objects, is left aside.
+spelt, and how FastMCP wraps values that are not objects, is left aside.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ class Equal:
 
 
 class Incomparable:
-    """Like an array: whether two are equal is no question of yes or no."""
+    """Like an array: whether two are equal is not a question of yes or no."""
 
     def __eq__(self, other: object) -> bool:
         raise ValueError
@@ -279,7 +279,7 @@ async def test_what_holds_for_the_whole_run_holds_for_all_calls(pool):
     assert var.get() == 3
 
 
-# -- ends that are no returns ---------------------------------------------------------------
+# -- ends that are not returns ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])

@@ -1,4 +1,4 @@
-"""A connection with a handler that is no server: it knows nothing of MCP."""
+"""A connection with a handler that is not a server: it knows nothing of MCP."""
 
 import json
 

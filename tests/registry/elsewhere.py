@@ -1,4 +1,4 @@
-"""A part that is no registry: it answers in JSON, as a server elsewhere would."""
+"""A part that is not a registry: it answers in JSON, as a server elsewhere would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A part that is no registry: nothing that passes through is less than it was (L4)."""
+"""A part that is not a registry: nothing that passes through is less than it was (L4)."""
 
 from __future__ import annotations
 

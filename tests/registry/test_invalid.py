@@ -39,7 +39,7 @@ ENDLESS.append(ENDLESS)
             {"a": [SECRET, Box({"b": object()})]},
             "at 'a[1].content.b': a value of type object cannot be turned into JSON",
         ),
-        ([1, {"x": float("nan")}], "at '[1].x': NaN and infinity are no JSON"),
+        ([1, {"x": float("nan")}], "at '[1].x': NaN and infinity are not JSON"),
         ({"a": {1: SECRET}}, "at 'a': a key of type int, where JSON has text only"),
         ([f"{SECRET}\ud800"], "at '[0]': a text with half a surrogate pair is not Unicode"),
         ({"\udfff": SECRET}, "a key is not Unicode"),
@@ -52,7 +52,7 @@ ENDLESS.append(ENDLESS)
         ),
         (
             CallToolResult([], structured_content={"a": float("inf")}),
-            "at 'structured_content.a': NaN and infinity are no JSON",
+            "at 'structured_content.a': NaN and infinity are not JSON",
         ),
         (EmbeddedResource(5), "content[0].resource of the EmbeddedResource must be an object"),
         (

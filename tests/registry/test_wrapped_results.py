@@ -1,4 +1,4 @@
-"""Results that are no objects, in revisions whose structured content is always one."""
+"""Results that are not objects, in revisions whose structured content is always one."""
 
 from typing import Any
 
@@ -124,7 +124,7 @@ async def test_clients_unwrap_it_for_a_type(revision: str) -> None:
         value = await client.call_tool("maybe", {"number": 2}, returns=dict[str, int])
         assert value == {"result": 2}
         assert await client.call_tool("maybe", {"number": 2}, returns=object) == {"result": 2}
-        with pytest.raises(ProtocolError, match="is no <class 'int'>"):
+        with pytest.raises(ProtocolError, match="is not <class 'int'>"):
             await client.call_tool("forest", returns=int)
 
 

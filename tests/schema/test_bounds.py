@@ -75,7 +75,7 @@ def test_good_schemas_pass(schema: dict[str, Any]) -> None:
         ({"properties": []}, "the schema is invalid at #/properties: []"),
         ({"allOf": [3]}, "the schema is invalid at #/allOf/0: 3"),
         ({"default": {1, 2}}, "the schema holds a set ({1, 2}), which JSON has not"),
-        ({"properties": {1: {}}}, "the schema has the key 1, which is no string"),
+        ({"properties": {1: {}}}, "the schema has the key 1, which is not a string"),
         (
             {"$schema": "http://example.org/mine"},
             "the dialect 'http://example.org/mine' is not supported",
@@ -102,7 +102,7 @@ def test_good_schemas_pass(schema: dict[str, Any]) -> None:
         ({"$ref": "#/allOf/9", "allOf": [{}]}, "does not lead to anything"),
         ({"$ref": "#/allOf/x", "allOf": [{}]}, "does not lead to anything"),
         ({"$ref": "#nowhere"}, "does not lead to anything"),
-        ({"$ref": "#/title", "title": "x"}, "which is no schema"),
+        ({"$ref": "#/title", "title": "x"}, "which is not a schema"),
         ({"$ref": "#"}, "the schema at # refers to itself in a circle"),
         (
             {

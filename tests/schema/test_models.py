@@ -504,7 +504,7 @@ def test_forms_are_flat(kind: Any, words: str) -> None:
 
 
 async def test_what_travels_as_text() -> None:
-    """Prompts get text: what is no text to a model is read as JSON."""
+    """Prompts get text: what is not text to a model is read as JSON."""
     registry = Registry("test")
 
     @registry.prompt

@@ -51,7 +51,7 @@ REFUSED: list[tuple[Any, str]] = [
     (5, "5 cannot be called; register a function"),
     (None, "None cannot be called"),
     ("add", "'add' is a text, not a function; if it is meant as a name, write name='add'"),
-    (Trip, "the class Trip is no function; register a function that makes and returns one"),
+    (Trip, "the class Trip is not a function; register a function that makes and returns one"),
     (count, "function 'count' yields, but a request has one answer; .*return a list"),
     (stream, "function 'stream' yields"),
     (functools.partial(stream), "function 'stream' yields"),

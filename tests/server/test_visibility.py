@@ -23,7 +23,7 @@ STRANGER = Implementation("stranger", "1.0")
 
 
 def for_friends(shown: Any, caller: Context) -> bool:
-    """Whether it is no secret, or the caller a friend."""
+    """Whether it is not a secret, or the caller a friend."""
     is_friend = caller.client is not None and caller.client.name == "friend"
     return is_friend or "secret" not in shown.name
 

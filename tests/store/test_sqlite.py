@@ -267,7 +267,7 @@ def scribble(path: Path, where: int) -> None:
 
 async def test_a_file_that_is_something_else_is_not_touched(path: Path) -> None:
     path.write_bytes(b"notes of mine\n" * 1000)
-    with pytest.raises(StoreUnusable, match="no SQLite database"):
+    with pytest.raises(StoreUnusable, match="not a SQLite database"):
         async with SQLiteStore(path).open():
             pass
     assert path.read_bytes() == b"notes of mine\n" * 1000

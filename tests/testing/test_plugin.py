@@ -149,7 +149,7 @@ async def test_noise(mcp):
         pass
 """
     said = outcome(shop, test, passed=2, failed=1)
-    assert "the server wrote to stdout what is no message: b'hello'" in said
+    assert "the server wrote to stdout what is not a message: b'hello'" in said
 
 
 SNAPSHOT = """

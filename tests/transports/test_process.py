@@ -273,7 +273,7 @@ async def test_a_command_is_a_list(command) -> None:
         ({"env": ["A"]}, "env must be a dict"),
         ({"env": {"A": 1}}, "env: A must be a string, not int"),
         ({"env": {"A": b"s3cr3t"}}, "env: A must be a string, not bytes"),
-        ({"env": {1: "s3cr3t"}}, "env: 1 is no name"),
+        ({"env": {1: "s3cr3t"}}, "env: 1 is not a name"),
         ({"cwd": 5}, "cwd must be "),
         ({"kill_children": "no"}, "kill_children must be "),
     ],

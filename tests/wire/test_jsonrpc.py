@@ -626,7 +626,7 @@ def test_a_mebibyte_is_parsed_without_a_look_at_each_value(content, monkeypatch)
 @pytest.mark.requirement("E9")
 @pytest.mark.parametrize("indent", [None, 2])
 def test_what_python_writes_is_parsed_once_as_well(indent, monkeypatch):
-    """Its white space and its escapes are no losses, which shows without parsing again."""
+    """Its white space and its escapes are not losses, which shows without parsing again."""
     content = [
         {"a": 1, "text": 'a "b" \\ : {\u00e9, \U0001f600}\n\\u0022 \\\u00e9', "b": [{}, [], 1.5]}
     ] * 10_000

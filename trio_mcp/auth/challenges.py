@@ -31,7 +31,7 @@ _ESCAPED: Final = r"\\\g<0>"
 _QUOTED_PAIR: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
-INVALID_TOKEN: Final = "invalid_token"  # noqa: S105  # which is no secret
+INVALID_TOKEN: Final = "invalid_token"  # noqa: S105  # which is not a secret
 INVALID_REQUEST: Final = "invalid_request"
 INSUFFICIENT_SCOPE: Final = "insufficient_scope"
 INVALID_PROOF: Final = "invalid_dpop_proof"

@@ -26,10 +26,10 @@ def read(kind: type[T], document: Any, what: str) -> T:
     """Make a value of a document that a server sent, and that messages call `what`.
 
     Raises:
-        DocumentError: It is no object, or a member is missing or of another kind.
+        DocumentError: It is not an object, or a member is missing or of another kind.
     """
     if not isinstance(document, Mapping):
-        raise DocumentError(f"{what} is no JSON object")
+        raise DocumentError(f"{what} is not a JSON object")
     known: dict[str, Any] = {}
     for member in fields(kind):  # type: ignore[arg-type]
         value = document.get(member.name)
@@ -45,14 +45,14 @@ def read(kind: type[T], document: Any, what: str) -> T:
 
 def _is_text(_: object, attribute: Attribute[Any], value: object) -> None:
     if value is not None and (not isinstance(value, str) or not value):
-        raise ValueError(f"{attribute.name} is no text")
+        raise ValueError(f"{attribute.name} is not text")
 
 
 def _is_texts(_: object, attribute: Attribute[Any], value: object) -> None:
     if value is not None and not (
         isinstance(value, tuple) and all(isinstance(text, str) for text in value)
     ):
-        raise ValueError(f"{attribute.name} is no list of texts")
+        raise ValueError(f"{attribute.name} is not a list of texts")
 
 
 def _is_flag(_: object, attribute: Attribute[Any], value: object) -> None:

@@ -19,7 +19,7 @@ def scopes_of(values: Any, what: str = "scopes") -> frozenset[str]:
     """Read a list of scopes that an author wrote.
 
     Raises:
-        ValueError: It is no list, or something in it is no scope. The message calls it `what`.
+        ValueError: It is not a list of scopes. The message calls it `what`.
     """
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise ValueError(f"{what} must be a list of scopes, such as ['files:read']")

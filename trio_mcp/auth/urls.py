@@ -25,7 +25,7 @@ def parsed(url: str, what: str) -> SplitResult:
     """Split a URL that a request may go to; messages call it `what`.
 
     Raises:
-        BadUrl: It is no URL of HTTP, has a user, a password or a fragment, or is plain HTTP to
+        BadUrl: It is not a URL of HTTP, has a user, a password or a fragment, or is plain HTTP to
             anything but this machine.
     """
     if len(url) > _MOST_CHARS:
@@ -34,11 +34,11 @@ def parsed(url: str, what: str) -> SplitResult:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise BadUrl(f"{what} is no URL") from None
+        raise BadUrl(f"{what} is not a URL") from None
     host = parts.hostname or ""
     sound = url.isascii() and 0 < len(host) <= _MOST_HOST_CHARS and port != 0
     if parts.scheme not in _PORTS or not sound:
-        raise BadUrl(f"{what} is no URL with https://")
+        raise BadUrl(f"{what} is not a URL with https://")
     if parts.username is not None or parts.password is not None:
         raise BadUrl(f"{what} has a user or a password in its URL")
     if "#" in url or any(char <= " " or char in '"<>\\^`{|}\x7f' for char in url):

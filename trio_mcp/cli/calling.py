@@ -85,7 +85,7 @@ async def _start_task(
     _check_tasks(session, "; leave out --task")
     started = await session.tasks.start(name, arguments)
     if not started.id:
-        session.screen.note(f"trio-mcp: tool {name!r} is no task; this is its result")
+        session.screen.note(f"trio-mcp: tool {name!r} is not a task; this is its result")
         return started.final()
     if session.screen.as_json:
         session.screen.json({"taskId": started.id})

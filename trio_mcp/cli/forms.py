@@ -94,7 +94,7 @@ def _missed_format(name: str, field: Field, value: Json) -> str | None:
         return None
     try:
         expected = missed_format(form_field(field.schema, NEWEST), value[name])
-    except SchemaError:  # it is no field of a form, so its format has no meaning
+    except SchemaError:  # it is not a field of a form, so its format has no meaning
         return None
     return None if expected is None else f"Answer {name!r} must be {expected}."
 

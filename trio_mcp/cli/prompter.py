@@ -76,7 +76,7 @@ class Prompt:
         if choices:
             shown = {choice: harmless(choice) for choice in choices}
             options["completer"] = WordCompleter([*shown], ignore_case=True, display_dict=shown)
-        if harmless(default) == default:  # or else it is no text that a person could type
+        if harmless(default) == default:  # or else it is not text that a person could type
             options["default"] = default
         try:
             return self._session.prompt(harmless(label), pre_run=self._leave_if_given_up, **options)

@@ -219,7 +219,7 @@ class Field:
         if len(texts) == 1:
             return self.typed(texts[0])
         if self.types and "array" not in self.types:
-            raise ValueError("given more than once, but it is no list")
+            raise ValueError("given more than once, but it is not a list")
         return [self.items.typed(text) for text in texts]
 
     def _within(self, schema: Json) -> Field:

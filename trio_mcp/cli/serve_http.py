@@ -37,7 +37,7 @@ _OPTIONS: Final = {
 """The command line's options, by their names in the library."""
 
 _SOCKET_TROUBLE: Final = {
-    errno.EEXIST: "there is a file that is no socket; remove it, or take another path",
+    errno.EEXIST: "there is a file that is not a socket; remove it, or take another path",
     errno.EADDRINUSE: "another server listens there",
     errno.ENOENT: "there is no such directory",
 }

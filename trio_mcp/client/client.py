@@ -198,7 +198,7 @@ class Client:
         Raises:
             McpError: There is no handler for one of them.
             CallTimeout: `Limits.question_timeout` has passed.
-            ProtocolError: One of them is no question.
+            ProtocolError: One of them is not a question.
             Exception: Whatever a handler raises.
         """
         return await self._session.answer(ClientRequest(method="a question"), questions)

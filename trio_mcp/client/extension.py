@@ -63,7 +63,7 @@ class PendingCall:
         Raises:
             McpError: There is no handler for one of them.
             CallTimeout: `Limits.question_timeout` has passed.
-            ProtocolError: One of them is no question.
+            ProtocolError: One of them is not a question.
             Exception: Whatever a handler raises.
         """
         with self._limit.paused():

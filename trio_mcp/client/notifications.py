@@ -1,4 +1,4 @@
-"""What a server sends unasked: notifications, and lines that are no messages at all."""
+"""What a server sends unasked: notifications, and lines that are not messages at all."""
 
 from __future__ import annotations
 
@@ -154,22 +154,22 @@ def elicitations_of(error: McpError) -> list[dict[str, Json]]:
 
 
 class RawLines:
-    """Broadcasts the lines of a server, and keeps those that are no messages."""
+    """Broadcasts the lines of a server, and keeps those that are not messages."""
 
     def __init__(self, kept_bytes: int) -> None:
         self._broadcast: Broadcast[bytes] = Broadcast(kept_bytes=kept_bytes)
         self.stray: Final[list[bytes]] = []
-        """Those that are no messages: the first hundred, and of each the first KiB."""
+        """Those that are not messages: the first hundred, and of each the first KiB."""
 
     def take(self, line: bytes) -> None:
         if self._broadcast.wanted:
             self._broadcast.announce(line)
 
     def take_stray(self, line: bytes) -> None:
-        """Log a line that is no message, and keep its beginning; of a flood, only the first."""
+        """Log a line that is not a message, and keep its beginning; of a flood, only the first."""
         if len(self.stray) < _MOST_STRAY:
             self.stray.append(line[:_LONGEST_STRAY])
-            told = "The server wrote a line that is no message (%d bytes)"
+            told = "The server wrote a line that is not a message (%d bytes)"
             logger.warning(told, len(line), extra={"stray_output": self.stray[-1]})
 
     def listen(self) -> AsyncIterator[bytes]:

@@ -324,7 +324,7 @@ async def _connected(
         try:
             await connection.run()
             ended = await ending()
-        except* trio.BusyResourceError:  # in some task that is no connection of ours
+        except* trio.BusyResourceError:  # in some task that is not a connection of ours
             ended = partial(AlreadyConnected, "this stream is in use by another task")
         session.close(ended)
 
@@ -339,7 +339,7 @@ def _what_took_so_long(session: ClientSession) -> str:
     if not session.inbound.lines.stray:
         return "connecting"
     stray = f"{session.inbound.lines.stray[0]!r:.80}"
-    return f"connecting (the server wrote lines that are no messages, such as {stray})"
+    return f"connecting (the server wrote lines that are not messages, such as {stray})"
 
 
 async def _how_it_ended(stream: trio.abc.Stream, connection: Connection) -> Ending:

@@ -56,7 +56,7 @@ class CallResult:
         """Make one of the members of a result, such as `Client.request` returns.
 
         Raises:
-            ValueError: It is no result of a tool call.
+            ValueError: It is not a result of a tool call.
         """
         return call_result(wire, 0.0)
 
@@ -92,11 +92,11 @@ class CallResult:
         if problem is not None and _is_wrapped(wire) and validate(wire["result"]) is None:
             wire, problem = wire["result"], None
         if problem is not None:
-            raise ProtocolError(f"the result is no {kind!r}: {problem}")
+            raise ProtocolError(f"the result is not {kind!r}: {problem}")
         try:
             value: T = structure({"result": wire})["result"]
         except ArgumentError as error:
-            raise ProtocolError(f"the result is no {kind!r}: {error}") from None
+            raise ProtocolError(f"the result is not {kind!r}: {error}") from None
         return value
 
     def _wire(self, kind: Any) -> Json:

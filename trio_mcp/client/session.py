@@ -436,7 +436,7 @@ class ClientSession:
             await self.closed.wait()
             raise self.failure() from None
         if not isinstance(result, dict):
-            raise ProtocolError(f"{method}: the server's result is no object")
+            raise ProtocolError(f"{method}: the server's result is not an object")
         if self._negotiated is not None and not self._negotiated.revision.modern:
             kind = result.get("resultType")
             if not (isinstance(kind, str) and kind in self.finishers):

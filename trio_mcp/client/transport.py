@@ -126,7 +126,7 @@ class InboundHandler:
         self.notifications.take(notification)
 
     def malformed(self, message: Malformed, line: bytes) -> None:
-        """Report a line that is no message. The server gets no answer.
+        """Report a line that is not a message. The server gets no answer.
 
         If it shows whose answer it was meant to be, that request fails at once.
         """

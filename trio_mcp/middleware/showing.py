@@ -28,7 +28,7 @@ class ShowErrors:
         *kinds: Classes of exceptions, subclasses included.
 
     Raises:
-        TypeError: There is none, or it is no class of exceptions.
+        TypeError: There is none, or it is not a class of exceptions.
 
     Example:
         >>> registry = Registry("orders", middleware=[ShowErrors(ValueError, LookupError)])

@@ -50,7 +50,7 @@ class PeerReason(str):
 
 
 def peer_reason(reason: Json) -> PeerReason | None:
-    """Make the reason of what a peer has sent; `None` if it is no text."""
+    """Make the reason of what a peer has sent; `None` if it is not text."""
     return PeerReason(reason[:_LONGEST]) if isinstance(reason, str) and reason else None
 
 

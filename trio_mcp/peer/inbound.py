@@ -89,7 +89,7 @@ class Handler(Protocol):
         """Take note of a notification."""
 
     def malformed(self, message: Malformed, line: bytes) -> McpError | None:
-        """Return the answer to what is no message, if it deserves one."""
+        """Return the answer to what is not a message, if it deserves one."""
 
 
 class Carrier(Protocol):

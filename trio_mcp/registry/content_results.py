@@ -47,7 +47,7 @@ def content_result(tool: ReturnsContent, value: Any, revision: Revision) -> dict
     """Turn what a tool returned into the members of a `tools/call` result.
 
     Raises:
-        InvalidResult: The value is no result, or does not fit the output schema (`-32603`).
+        InvalidResult: The value is not a result, or does not fit the output schema (`-32603`).
     """
     result = converted(tool, value)
     # What is structured is JSON already.

@@ -289,7 +289,7 @@ class Context(Generic[Lifespan]):
         self, message: str, kind: Mapping[str, Json], *, key: str | None = None
     ) -> ElicitResult[dict[str, Json]]: ...
 
-    @overload  # `Literal[…]` and unions, which are no classes
+    @overload  # `Literal[…]` and unions, which are not classes
     async def elicit(
         self, message: str, kind: object, *, key: str | None = None
     ) -> ElicitResult[Any]: ...

@@ -42,7 +42,7 @@ _LONGEST_NAME: Final = 255  # bytes
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _CHUNK: Final = 256 * 1024
 
-# What the system says of names that are no files for us, as opposed to trouble of our own.
+# What the system says of names that are not files for us, as opposed to trouble of our own.
 _NOT_THERE: Final = frozenset(
     {
         errno.EACCES,

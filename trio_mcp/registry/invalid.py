@@ -93,7 +93,7 @@ def _parts(value: Any) -> Iterator[tuple[str | int, Any]]:
 def _wrong_with(value: Any) -> str | None:
     """Say what is wrong with a value itself, whatever is in it; `None` if nothing is."""
     if isinstance(value, float):
-        return None if math.isfinite(value) else "NaN and infinity are no JSON"
+        return None if math.isfinite(value) else "NaN and infinity are not JSON"
     if isinstance(value, str):
         return None if is_text(value) else "a text with half a surrogate pair is not Unicode"
     if isinstance(value, Mapping):

@@ -229,7 +229,7 @@ def sorted_out(middleware: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Return what goes around requests and what goes around calls, each in its order.
 
     Raises:
-        TypeError: It is no list of async functions, or one does not say what it goes around.
+        TypeError: It is not a list of async functions, or one does not say what it goes around.
     """
     found: dict[Around, list[Any]] = {"requests": [], "calls": []}
     for one in middleware_of(middleware):

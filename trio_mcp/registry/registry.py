@@ -111,7 +111,7 @@ class Registry:
             manager, that is entered after the registry's.
 
     Raises:
-        TypeError: The lifespan is no function, or the middleware no list of async functions that
+        TypeError: The lifespan is not a function, or the middleware no list of async functions that
             say what they go around.
         ValueError: The name or the version is empty, or a number is out of range.
 

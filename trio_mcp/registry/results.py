@@ -74,7 +74,7 @@ def reads_files(value: Any) -> bool:
 
 
 def is_plain(tool: ReturnsContent, value: Any) -> bool:
-    """Whether a value is no content, nor a list with some in it."""
+    """Whether a value is not content, nor a list with some in it."""
     if isinstance(value, list | tuple):
         is_empty = tool.returns_blocks and not value
         return not is_empty and not any(isinstance(piece, Content) for piece in value)

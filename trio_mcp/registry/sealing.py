@@ -199,7 +199,7 @@ class Sealer:
         from cryptography.fernet import InvalidToken
 
         if not isinstance(state, str):
-            raise StateRefused("tampered", "it is no string")
+            raise StateRefused("tampered", "it is not a string")
         if len(state) > _LONGEST:
             raise StateRefused("tampered", f"it is longer than {_LONGEST} characters")
         name, token = state[:_NAME], state[_NAME:]
@@ -302,7 +302,7 @@ def _write(value: Json, sort_keys: bool = False) -> bytes:
 
 
 def _check_keys(value: Json) -> None:
-    """Refuse keys that are no strings: `json` would make strings of them."""
+    """Refuse keys that are not strings: `json` would make strings of them."""
     if isinstance(value, dict):
         for key, each in value.items():
             if not isinstance(key, str):

@@ -64,7 +64,7 @@ class UriTemplate:
         """Read a template.
 
         Raises:
-            SchemaError: It is no template, or cannot be read backwards; the message says where
+            SchemaError: It is not a template, or cannot be read backwards; the message says where
                 and what to write instead.
 
         Example:
@@ -112,7 +112,7 @@ class UriTemplate:
             The values that are there, decoded: strings, and lists of strings for variables with
             a `*`. A value may hold anything but NUL, a `/` from `%2F` and `..` among them: to
             decide what it may mean is up to the caller. `None` if the URI does not match, is no
-            URI, is longer than 8 KiB, or holds encoded bytes that are no UTF-8.
+            URI, is longer than 8 KiB, or holds encoded bytes that are not UTF-8.
 
         Example:
             >>> UriTemplate.parse("note://{year}/{title}{?draft}").match("note://2024/a%20b")
@@ -255,7 +255,7 @@ def _literal(at: int, literal: str) -> _Literal:
     if read is None:
         raise _Mistake(
             at,
-            "what is percent-encoded here is no UTF-8, NUL, or too long, and never matches",
+            "what is percent-encoded here is not UTF-8, NUL, or too long, and never matches",
         )
     return _Literal(at, read)
 
@@ -272,8 +272,8 @@ def _expression(at: int, body: str) -> _Expression:
         if not _NAME.fullmatch(name):
             raise _Mistake(
                 at,
-                f"{shorten(name)} is no name for a variable; use letters from A to Z, digits and "
-                "_, with dots in between, as in {name}, and commas between names",
+                f"{shorten(name)} is not a name for a variable; use letters from A to Z, digits "
+                "and _, with dots in between, as in {name}, and commas between names",
             )
         if name in lists:
             raise _Mistake(at, f"{name} occurs twice; give each variable its own name")

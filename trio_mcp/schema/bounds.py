@@ -25,7 +25,7 @@ def check_schema(schema: Mapping[str, Any]) -> None:
     """Check that a JSON Schema is valid, bounded and self-contained.
 
     Raises:
-        SchemaError: The schema is no JSON, is invalid, too large or too deep, is of an unknown
+        SchemaError: The schema is not JSON, is invalid, too large or too deep, is of an unknown
             dialect, refers to what is not in it or in a circle that consumes nothing, or holds
             a regular expression that is invalid or cannot be matched in linear time.
     """
@@ -85,7 +85,7 @@ def pattern_size(pattern: str) -> int:
     nothing.
 
     Raises:
-        SchemaError: It is no regular expression, cannot be matched in linear time, or is too large.
+        SchemaError: It is not a regular expression, is too large, or takes more than linear time.
     """
     size = _SMALLEST
     while size <= LARGEST:

@@ -46,7 +46,7 @@ def apply_metadata(
     """Write the metadata of a type into its schema; return whether raw keywords were merged in.
 
     Bounds go to `bounded`, a part of the schema, mostly the same. A `TypeError` says that a bound
-    is no number, a length no whole number, or that JSON Schema does not have the constraint.
+    is not a number, a length no whole number, or that JSON Schema does not have the constraint.
     """
     raw = False
     for item in _taken_apart(metadata, 0):

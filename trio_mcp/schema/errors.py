@@ -42,7 +42,7 @@ class Problem(str):
 class ArgumentError(ValueError):
     """Arguments do not fit, or one that its schema accepts cannot become the annotated type.
 
-    A date such as `2024-13-45` is a string, so the schema lets it pass; it is no date, though.
+    A date such as `2024-13-45` is a string, so the schema lets it pass; it is not a date, though.
     """
 
     def __init__(self, problem: Problem | str) -> None:

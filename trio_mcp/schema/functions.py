@@ -200,8 +200,8 @@ def _refuse_function(tool: str, taken: Taken) -> None:
     for mark in filter(inspect.isroutine, marks):
         name = name_of(mark)
         raise SchemaError(
-            f"{place}: its annotation has the function {name}, which is no type; to have it fill "
-            f"the parameter, write Annotated[…, Depends({name})]"
+            f"{place}: its annotation has the function {name}, which is not a type; to have it "
+            f"fill the parameter, write Annotated[…, Depends({name})]"
         )
 
 

@@ -204,7 +204,7 @@ def _union(annotation: Any) -> Hook:
         fitting.sort(key=lambda each: each.distance(value))
         for member in fitting[:-1]:
             # Text may be a date or not; but whatever has structure is what its schema says, and
-            # what is wrong within it is no reason to try (and try within) another.
+            # what is wrong within it does not lead to a try of another.
             try:
                 return member.structure(value)
             except ConversionError:

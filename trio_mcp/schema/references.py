@@ -57,7 +57,7 @@ class References:
     """The references of one schema that is JSON and within its bounds.
 
     Raises:
-        SchemaError: A reference leads to nothing, to what is no schema, or out of the schema; or
+        SchemaError: A reference leads to nothing, to what is not a schema, or out of the schema; or
             references run in a circle that never gets to another value; or they multiply the
             looks at a value beyond all measure.
     """
@@ -142,7 +142,7 @@ class References:
                 continue
             try:
                 found = self._look_up_one(reference, resolver)
-                reason = "" if isinstance(found[1], Mapping | bool) else "is no schema"
+                reason = "" if isinstance(found[1], Mapping | bool) else "is not a schema"
             except LookupError:
                 reason = (
                     "does not lead to anything in it"

@@ -42,7 +42,7 @@ def check_function(function: Any, *, is_dependency: bool = False) -> None:
         if is_dependency:
             return
         raise SchemaError(
-            f"the class {function.__qualname__} is no function; register a function that makes "
+            f"the class {function.__qualname__} is not a function; register a function that makes "
             "and returns one"
         )
     if yields(function) and not is_dependency:

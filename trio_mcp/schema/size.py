@@ -47,7 +47,7 @@ def _json_within(value: Any) -> Iterable[Any]:
     if isinstance(value, _OBJECT):
         for key in value:
             if not isinstance(key, str):
-                raise SchemaError(f"the schema has the key {shorten(key)}, which is no string")
+                raise SchemaError(f"the schema has the key {shorten(key)}, which is not a string")
         return value.values()
     if isinstance(value, list):
         return value

@@ -66,7 +66,7 @@ def _base64(value: bytes | bytearray | memoryview) -> str:
     return "".join([base64.b64encode(piece).decode() for piece in pieces])
 
 
-# The first that fits: an enum of strings is an enum, and a string is no sequence.
+# The first that fits: an enum of strings is an enum, and a string is not a sequence.
 _BY_BASE: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = [
     (enum.Enum, lambda value: unstructure(value.value)),
     (bool, _same),

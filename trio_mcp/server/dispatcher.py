@@ -108,7 +108,7 @@ class Dispatcher:
         )
 
     def malformed(self, message: Malformed, line: bytes) -> McpError:
-        """Answer what is no message: a client wants to know, and so does who runs the server."""
+        """Answer what is not a message: a client wants to know, and so does who runs the server."""
         if message.size:  # else it was too long, which is logged when its end has come
             logger.warning("Malformed message of %d bytes: %s", message.size, message.cause)
         return message.error

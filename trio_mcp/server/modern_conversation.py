@@ -61,7 +61,7 @@ class ModernConversation(RequestConversation):
     """The way back to a caller of a modern revision.
 
     Raises:
-        McpError: The request carries answers that are no answers, or a state that is refused.
+        McpError: The request carries answers that are not answers, or a state that is refused.
     """
 
     era = "modern"

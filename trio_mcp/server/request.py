@@ -95,7 +95,7 @@ class RequestContext:
             about = {name: each for name, each in params.items() if name not in _OF_ONE_ROUND}
         else:
             about = {name: params.get(name) for name in ("name", "uri", "arguments")}
-            about["arguments"] = about["arguments"] or {}  # none at all are no others
+            about["arguments"] = about["arguments"] or {}  # none at all are not others
         return [self.server.registry.name, self.method, about, self.session.principal]
 
     async def hash_binding(self, kind: str) -> None:

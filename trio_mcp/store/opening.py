@@ -39,7 +39,7 @@ async def open_store(
             Redis has a setting of its own (`maxmemory`).
 
     Raises:
-        ValueError: There is no such kind of store, or `max_bytes` is no number of bytes.
+        ValueError: There is no such kind of store, or `max_bytes` is not a number of bytes.
         TypeError: It is neither a URL nor a path.
         ImportError: The extra for Redis is missing.
         StoreUnusable: The file or the server cannot be used; the message says why.
@@ -85,7 +85,7 @@ async def opened(store: StoreLike) -> AsyncIterator[Store]:
 
 
 def check_store(store: StoreLike) -> None:
-    """Refuse what is no store, before it is opened.
+    """Refuse what is not a store, before it is opened.
 
     Raises:
         TypeError: It is neither a URL, nor a path, nor an open store.

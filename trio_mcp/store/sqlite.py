@@ -56,7 +56,7 @@ _FAILURES: Final[dict[int, tuple[type[StoreError], str]]] = {
     sqlite3.SQLITE_IOERR: (StoreUnavailable, "the disk fails, or is full"),
     sqlite3.SQLITE_FULL: (StoreFull, "the disk is full, or max_bytes are used"),
     sqlite3.SQLITE_CORRUPT: (StoreUnusable, "it is damaged: restore it, or move it away"),
-    sqlite3.SQLITE_NOTADB: (StoreUnusable, "it is no SQLite database, or is damaged"),
+    sqlite3.SQLITE_NOTADB: (StoreUnusable, "it is not a SQLite database, or is damaged"),
     sqlite3.SQLITE_READONLY: (StoreUnusable, "it cannot be written to"),
     sqlite3.SQLITE_CANTOPEN: (StoreUnusable, "it cannot be opened"),
 }
@@ -137,7 +137,7 @@ class SQLiteStore(TablesStore):
         finally:
             os.close(fd)
         if not stat.S_ISREG(found.st_mode):
-            raise StoreUnusable("it is no regular file")
+            raise StoreUnusable("it is not a regular file")
         return found.st_dev, found.st_ino
 
     def _connection(self) -> sqlite3.Connection:

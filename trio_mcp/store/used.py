@@ -56,7 +56,7 @@ class ReplayRecord:
         return sum(len(window.used) for window in self.windows)
 
     async def add(self, owner: str, id: str, seconds: float) -> bool:
-        """Remember a use for some seconds, unless it is known. This is no checkpoint."""
+        """Remember a use for some seconds, unless it is known. This is not a checkpoint."""
         now = self._clock()
         self._longest = max(self._longest, seconds)
         while self.windows and self.windows[0].until <= now:

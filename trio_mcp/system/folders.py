@@ -35,7 +35,7 @@ def _regular(fd: int) -> int:
     """Return a descriptor if it is a regular file's, and close it if not."""
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise OSError(errno.ENODEV, "it is no regular file")
+        raise OSError(errno.ENODEV, "it is not a regular file")
     return fd
 
 
@@ -58,7 +58,7 @@ class _ByDescriptor:
         # To open a device can set it going, so look first. What counts is what was opened.
         status = os.stat(name, dir_fd=self._fd, follow_symlinks=False)
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
-            raise OSError(errno.ENODEV, "it is no regular file")
+            raise OSError(errno.ENODEV, "it is not a regular file")
         return _regular(os.open(name, _FILE, dir_fd=self._fd))
 
     def entries(self) -> ScandirIterator[str]:
@@ -102,7 +102,7 @@ class _ByPath:
 
     def _below(self, name: str) -> str:
         if not _is_name(name):
-            raise OSError(errno.EINVAL, "it is no name of a file")
+            raise OSError(errno.EINVAL, "it is not a name of a file")
         return self._path.rstrip(os.sep) + os.sep + name
 
 

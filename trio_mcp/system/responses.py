@@ -102,7 +102,7 @@ async def drain(response: httpx2.Response) -> None:
 SHOWN: Final[ContextVar[Callable[[httpx2.URL], object] | None]] = ContextVar(
     "trio_mcp_shown_urls", default=None
 )
-"""How the log shows the URLs of what this task sends; `None` while that is no request of ours."""
+"""How the log shows the URLs of what this task sends; `None` if it sends no request of ours."""
 
 
 @contextmanager

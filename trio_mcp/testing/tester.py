@@ -162,7 +162,7 @@ class McpTester:
                 ask.
             samples: What a model answers, likewise: texts, or whole results.
             roots: The roots of the client, as `file:` URIs.
-            allow_noise: Whether a command may print to stdout what is no message.
+            allow_noise: Whether a command may print to stdout what is not a message.
             options: Those of `trio_mcp.connect`.
 
         Yields:
@@ -170,7 +170,7 @@ class McpTester:
 
         Raises:
             AssertionError: At the end of the block: there was no answer to a question, answers of
-                a list were not asked for, or a command printed to stdout what is no message.
+                a list were not asked for, or a command printed to stdout what is not a message.
 
         If cancelled, it ends the connection.
         """
@@ -188,7 +188,9 @@ class McpTester:
                 yield client
                 stray = b"\n".join(client.stray_output)
             if stray and not allow_noise:
-                script.problems.append(f"the server wrote to stdout what is no message: {stray!r}")
+                script.problems.append(
+                    f"the server wrote to stdout what is not a message: {stray!r}"
+                )
             script.check()
 
     @asynccontextmanager

@@ -65,13 +65,13 @@ _is_mode: Any = validators.in_(get_args(StderrMode))
 
 
 def _are_variables(_: object, attribute: Attribute[Any], env: Any) -> None:
-    """Refuse what is no environment, without repeating a value that may be a secret."""
+    """Refuse what is not an environment, without repeating a value that may be a secret."""
     if not isinstance(env, Mapping):
         found = type(env).__name__
         raise TypeError(f"{attribute.name} must be a dict of names and values, not {found}")
     for name, value in env.items():
         if not isinstance(name, str):
-            raise TypeError(f"{attribute.name}: {safe_repr(name)} is no name of a variable")
+            raise TypeError(f"{attribute.name}: {safe_repr(name)} is not a name of a variable")
         if not isinstance(value, str):
             found = type(value).__name__
             raise TypeError(f"{attribute.name}: {name} must be a string, not {found}")
@@ -367,7 +367,7 @@ async def open_process(
 
     Raises:
         CannotStart: The program does not exist, or cannot be executed.
-        TypeError: The command is no list.
+        TypeError: The command is not a list.
 
     If cancelled at any point, it ends the process and all its children within the time that
     `ProcessOptions` allows, and raises `trio.Cancelled`.

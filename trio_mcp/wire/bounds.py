@@ -27,7 +27,7 @@ def is_finite(value: Any) -> bool:
 def check_number(
     name: str, value: Any, *, whole: bool = False, zero: bool = False, finite: bool = False
 ) -> None:
-    """Refuse what is no number of things, of bytes or of seconds, with a `ValueError`.
+    """Refuse what is not a number of things, of bytes or of seconds, with a `ValueError`.
 
     Args:
         name: What the value is for.

@@ -23,7 +23,7 @@ from orjson import JSONDecodeError as DecodeError
 __all__ = ["ANY_KEYS", "INDENTED", "NEWLINE", "PLAIN", "SORTED", "DecodeError", "dumps", "loads"]
 
 ANY_KEYS: Final = OPT_NON_STR_KEYS
-"""Keys that are no texts are written as texts."""
+"""Keys that are not texts are written as texts."""
 INDENTED: Final = OPT_INDENT_2
 """Written in lines, with two spaces for each level."""
 NEWLINE: Final = OPT_APPEND_NEWLINE

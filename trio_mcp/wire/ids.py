@@ -5,7 +5,7 @@ while the nesting is counted; the id is the scalar behind the key `"id"` one lev
 `id` is not the request's, and a number that touches the end may be incomplete.
 
 Any other line is read again by a parser that forgives what makes a value, but not a structure,
-unreadable: numbers that are no JSON or too large, half characters, control characters in strings.
+unreadable: numbers that are not JSON or too large, half characters, control characters in strings.
 """
 
 import json
@@ -27,7 +27,7 @@ _AROUND: Final = "\ufeff \t\r\n"
 
 
 def id_of_unreadable(line: bytes) -> str | int | None:
-    """Return the top-level `id` of a line that is no JSON, if it can be found."""
+    """Return the top-level `id` of a line that is not JSON, if it can be found."""
     if len(line) > CLOSE_LOOK:
         return find_id(line[:HEAD_BYTES])
     text = line.decode(errors="surrogateescape").strip(_AROUND)

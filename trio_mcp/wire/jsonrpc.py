@@ -76,7 +76,7 @@ class Response:
 
 @frozen
 class Malformed:
-    """A line, or an item of a batch, that is no message, and the error that answers it."""
+    """A line, or an item of a batch, that is not a message, and the error that answers it."""
 
     id: Id
     error: McpError

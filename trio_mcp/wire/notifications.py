@@ -13,7 +13,7 @@ from trio_mcp.wire.revisions import FIRST
 
 @frozen
 class CancelledParams:
-    """Parameters of `notifications/cancelled`; a reason that is no text is none."""
+    """Parameters of `notifications/cancelled`; a reason that is not text is none."""
 
     request_id: Id
     reason: Json = optional()

@@ -2,7 +2,7 @@
 
 Code never compares versions. It asks a `Revision` for one of the rules below, `SINCE` whether a
 revision is a certain one or later, and `methods` what may be called in it. A new revision is a row
-of `ALL`; a name that is no revision's fails where it is written, at import.
+of `ALL`; a name that is not a revision's fails where it is written, at import.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 A stream is cut into lines first, which may end in CR, LF or both, and may arrive in any pieces; a
 line is looked at once, when it is complete. Lines add up to an event, which a blank line ends. What
-no blank line has ended is no event: a stream that breaks off in the middle of one loses it, and
+no blank line has ended is not an event: a stream that breaks off in the middle of one loses it, and
 the id to resume with is that of the event before.
 """
 

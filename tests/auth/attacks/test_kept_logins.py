@@ -123,7 +123,7 @@ async def test_what_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(pipe, 0o600)
     with trio.fail_after(60):
         for path in (folder, pipe):
-            assert "it is no file" in await refused(path)
+            assert "it is not a file" in await refused(path)
 
 
 async def test_a_lock_is_no_way_to_another_file(tmp_path: Path) -> None:

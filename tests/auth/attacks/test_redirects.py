@@ -31,7 +31,7 @@ NONSENSE = {
     "many headers": b"GET /callback?CODE HTTP/1.1\r\n" + b"X: x\r\n" * 100_000 + b"\r\n",
     "bytes": b"\x00\xff" * 1000 + b"\r\n\r\n",
     "state in other letters": b"GET /callback?STATE=x&code=c HTTP/1.1\r\nHost: HOST\r\n\r\n",
-    "state that is no text": b"GET /callback?state=%ff%fe&code=c HTTP/1.1\r\nHost: HOST\r\n\r\n",
+    "state that is not text": b"GET /callback?state=%ff%fe&code=c HTTP/1.1\r\nHost: HOST\r\n\r\n",
     "a body": b"POST /callback HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\n\r\nCODE",
     "HEAD": b"HEAD /callback?CODE HTTP/1.1\r\nHost: HOST\r\n\r\n",
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",

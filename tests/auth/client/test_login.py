@@ -103,7 +103,7 @@ BEFORE_THE_PERSON = {
     "no resource": (_resource(resource=None), "no resource"),
     "no authorization server": (_resource(authorization_servers=[]), "no authorization server"),
     "plain http": (_resource(authorization_servers=["http://as.test"]), "plain http"),
-    "no list of servers": (_resource(authorization_servers="https://as.test"), "no list"),
+    "no list of servers": (_resource(authorization_servers="https://as.test"), "not a list"),
     "another issuer": (_server(issuer="https://honest.test"), "another issuer"),
     "an issuer with a slash": (_server(issuer=f"{ISSUER}/"), "another issuer .* a slash"),
     "no issuer": (_server(issuer=None), "no issuer"),
@@ -114,7 +114,7 @@ BEFORE_THE_PERSON = {
         _server(authorization_endpoint="http://127.0.0.1:8080/reboot"),
         r"plain http, where https://as\.test must not send anybody",
     ),
-    "a script for a page": (_server(authorization_endpoint="javascript:alert(1)"), "no URL"),
+    "a script for a page": (_server(authorization_endpoint="javascript:alert(1)"), "not a URL"),
     "no token endpoint": (_server(token_endpoint=None), "no token_endpoint"),
     "no registration": (_server(registration_endpoint=None), "client_id"),
 }

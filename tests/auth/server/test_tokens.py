@@ -84,12 +84,12 @@ GOOD: dict[str, dict[str, Any]] = {
 LAX: dict[str, dict[str, Any]] = {
     "no client": {"client_id": None},
     "client as in OpenID": {"client_id": None, "azp": "app"},
-    "a client that is no text": {"client_id": 5},
+    "a client that is not text": {"client_id": 5},
     "no subject": {"sub": None},
     "an empty subject": {"sub": ""},
     "no time of issue": {"iat": None},
     "no id": {"jti": None},
-    "an id that is no text": {"jti": 7},
+    "an id that is not text": {"jti": 7},
 }
 """What RFC 9068 forbids, and many issuers write."""
 BAD: dict[str, dict[str, Any]] = {
@@ -211,7 +211,7 @@ def forged() -> dict[str, str]:
         "critical extension": sign(claims, KEY, **usual, crit=["kid"]),
         "a proof": sign(claims, KEY, **{**usual, "typ": "dpop+jwt"}),
         "a logout token": sign(claims, KEY, **{**usual, "typ": "logout+jwt"}),
-        "a type that is no text": unsigned({**usual, "typ": 5}, claims),
+        "a type that is not text": unsigned({**usual, "typ": 5}, claims),
         "encrypted": f"{head}.{body}.{body}.{body}.{tail}",
         "two parts": f"{head}.{body}",
         "one part": "opaque",

@@ -182,12 +182,12 @@ def test_references_lead_to_other_files_only_when_asked_and_never_out(tmp_path: 
     [
         ({"swagger": "2.0", "paths": {}}, "Swagger 2.0; convert it"),
         ({"openapi": "4.0.0"}, "3.0, 3.1 or 3.2 is needed"),
-        ({"openapi": "3.1.0", "paths": []}, "paths of the document are no object"),
-        (b"{", "is no JSON"),
+        ({"openapi": "3.1.0", "paths": []}, "paths of the document are not an object"),
+        (b"{", "is not JSON"),
         (b"- a", "holds no object"),
         (b"a: [", "neither JSON nor YAML"),
         (b"a: *b", "neither JSON nor YAML: it has an alias of nothing"),
-        (b"? [a]\n: b", "a key that is no text"),
+        (b"? [a]\n: b", "a key that is not text"),
     ],
 )
 def test_what_is_no_document_is_refused(source: Any, message: str, tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ async def test_operations_may_be_resources() -> None:
         service.answer = httpx2.Response(500, text="broken")
         with pytest.raises(McpError, match="500 Internal Server Error"):
             await client.read_resource("pet-store:///pets/0")
-    with pytest.raises(ValueError, match="POST /pets cannot be one: it is no GET"):
+    with pytest.raises(ValueError, match="POST /pets cannot be one: it is not a GET"):
         service.registry(resources="/pets")
 
 

@@ -330,7 +330,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("where", ["connect", "resources", "frames", "base_uris"])
 def test_origins_that_are_none(where: str, origin: Any) -> None:
-    with pytest.raises(SchemaError, match=f"^Page '{FACE}': .* is no origin"):
+    with pytest.raises(SchemaError, match=f"^Page '{FACE}': .* is not an origin"):
         Apps(Page(FACE, HTML, csp=Csp(**{where: [origin]})))
 
 

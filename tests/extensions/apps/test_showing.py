@@ -130,11 +130,11 @@ async def test_what_is_no_page(content: Any, why: str) -> None:
         ({"permissions": ["camera"]}, "must be objects"),
         ({"csp": {"connectDomains": "https://a.example"}}, "connectDomains must be a list"),
         ({"csp": {"frameDomains": {}}}, "frameDomains must be a list"),
-        ({"csp": {"connectDomains": ["https://a.example; script-src *"]}}, "is no origin"),
-        ({"csp": {"resourceDomains": ["'unsafe-eval'"]}}, "is no origin"),
-        ({"csp": {"baseUriDomains": ["*"]}}, "is no origin"),
-        ({"csp": {"frameDomains": [None]}}, "is no origin"),
-        ({"csp": {"frameDomains": ["https://" + "a." * 200 + "example"]}}, "is no origin"),
+        ({"csp": {"connectDomains": ["https://a.example; script-src *"]}}, "is not an origin"),
+        ({"csp": {"resourceDomains": ["'unsafe-eval'"]}}, "is not an origin"),
+        ({"csp": {"baseUriDomains": ["*"]}}, "is not an origin"),
+        ({"csp": {"frameDomains": [None]}}, "is not an origin"),
+        ({"csp": {"frameDomains": ["https://" + "a." * 200 + "example"]}}, "is not an origin"),
     ],
 )
 async def test_what_no_page_may_do(ui: Any, why: str) -> None:

@@ -578,7 +578,7 @@ async def test_guessing_is_limited_where_nothing_else_is(autojump_clock: Any) ->
                     nursery.start_soon(send, each, statuses, address)
             return sorted(statuses)
 
-        assert await statuses_of(*["right"] * 50) == [200] * 50, "these are no guesses"
+        assert await statuses_of(*["right"] * 50) == [200] * 50, "these are not guesses"
         assert await statuses_of(*["wrong"] * 50) == [401] * 50
         assert await statuses_of("right", "wrong") == [429, 429]
         assert await statuses_of("", "") == [401, 401]

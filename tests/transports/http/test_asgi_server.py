@@ -490,7 +490,7 @@ FAILING = {
     "sends nonsense": sends_nonsense,
     "informational status": answering(b"", 101),
     "status too large": answering(b"", 1000),
-    "status is no number": answering(b"", "200"),
+    "status is not a number": answering(b"", "200"),
     "body is no bytes": answering("fine"),
     "body is a number": answering(5),
     "header is no bytes": with_headers((b"x", "y")),
@@ -506,7 +506,7 @@ FAILING = {
     "body longer than its length": with_headers((b"content-length", b"3")),
     "body shorter than its length": with_headers((b"content-length", b"5")),
     "two lengths": with_headers((b"content-length", b"4"), (b"content-length", b"4")),
-    "length is no number": with_headers((b"content-length", b"+4")),
+    "length is not a number": with_headers((b"content-length", b"+4")),
 }
 
 

@@ -706,7 +706,7 @@ async def test_a_busy_socket_is_not_replaced(path) -> None:
 async def test_what_is_no_socket_is_not_replaced(path) -> None:
     with open(path, "w") as file:
         file.write("precious")
-    with pytest.raises(FileExistsError, match="no socket"):
+    with pytest.raises(FileExistsError, match="not a socket"):
         await open_unix(path)
     os.symlink("elsewhere", "link")
     with pytest.raises(FileExistsError):

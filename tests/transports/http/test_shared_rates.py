@@ -89,7 +89,7 @@ async def test_a_principal_has_one_rate_wherever_it_is(autojump_clock: Any) -> N
 async def test_guesses_count_at_all_instances(autojump_clock: Any) -> None:
     policy = HttpPolicy(tokens={"right": "alice"}, guess_rate=1, burst=20)
     async with fleet(echoing, policy) as those:
-        assert await served(those, 30, token="right") == 30, "these are no guesses"
+        assert await served(those, 30, token="right") == 30, "these are not guesses"
         assert 20 - 3 * 2 <= await served(those, 60, token="wrong") <= 20
         assert await served(those, 3, token="right") == 0
         assert await served(those, 3, token="right", address="10.0.0.2") == 3

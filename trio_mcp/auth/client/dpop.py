@@ -41,7 +41,7 @@ class DpopKey:
         except (JoseError, ValueError, TypeError):
             usable = False
         if not usable:
-            raise ValueError("it is no private key of P-256")
+            raise ValueError("it is not a private key of P-256")
         return cls(loaded)
 
     def dump(self) -> dict[str, Any]:

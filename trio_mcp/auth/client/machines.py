@@ -150,7 +150,7 @@ class EnterpriseManaged(_Machine):
         fetching: How authorization servers are reached.
 
     Raises:
-        ValueError: `token_endpoint` is no URL for secrets.
+        ValueError: `token_endpoint` is not a URL for secrets.
         AuthorizationError: From each request: no token was granted.
     """
 

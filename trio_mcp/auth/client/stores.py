@@ -225,7 +225,7 @@ class FileStore(_DocumentStore):
 
     def _check(self, about: os.stat_result) -> None:
         if not stat.S_ISREG(about.st_mode):
-            raise AuthorizationError(f"cannot read {self.path}: it is no file")
+            raise AuthorizationError(f"cannot read {self.path}: it is not a file")
         if not is_private(about):
             raise AuthorizationError(
                 f"others may read {self.path}: it must be yours, with mode 0600"
@@ -307,5 +307,5 @@ def _login(kept: dict[str, Any]) -> Login:
 
 def _scopes(kept: dict[str, Any]) -> tuple[str, ...]:
     if not all(isinstance(scope, str) for scope in kept["scopes"]):
-        raise ValueError("scopes are no texts")
+        raise ValueError("scopes are not texts")
     return tuple(kept["scopes"])

@@ -169,13 +169,15 @@ def signer(pem: str | bytes, algorithm: str | None, key_id: str | None) -> Signe
     """Make a function that signs client assertions (RFC 7523, section 2.2).
 
     Raises:
-        ValueError: It is no private key in PEM (EC, RSA, Ed25519), or cannot sign so.
+        ValueError: It is not a private key in PEM (EC, RSA, Ed25519), or cannot sign so.
     """
     data = pem.encode() if isinstance(pem, str) else pem
     try:
         loaded = load_pem_private_key(data, None)
     except (ValueError, TypeError):
-        raise ValueError("private_key: this is no private key in PEM without a password") from None
+        raise ValueError(
+            "private_key: this is not a private key in PEM without a password"
+        ) from None
     found = next((kind for kind in _KINDS if isinstance(loaded, kind[0])), None)
     if found is None:
         raise ValueError("private_key: only EC, RSA and Ed25519 keys can sign here")

@@ -30,7 +30,7 @@ def _is_sendable(_: object, attribute: Attribute[Any], value: object) -> None:
 
 def _is_moment(_: object, attribute: Attribute[Any], value: object) -> None:
     if isinstance(value, bool) or not (isinstance(value, int | float) and 0 <= value < _LATEST):
-        raise ValueError(f"{attribute.name} is no time")
+        raise ValueError(f"{attribute.name} is not a time")
 
 
 @public_in("trio_mcp.auth")
@@ -74,10 +74,10 @@ def read_token(
     if there is no new one.
 
     Raises:
-        DocumentError: It is no token that can be used. The message repeats nothing of it.
+        DocumentError: It is not a token that can be used. The message repeats nothing of it.
     """
     if not isinstance(document, Mapping):
-        raise DocumentError("the authorization server's answer is no JSON object")
+        raise DocumentError("the authorization server's answer is not a JSON object")
     if document.get("access_token") is None:
         raise DocumentError("the authorization server's answer has no access_token")
     kind = document.get("token_type")
@@ -86,7 +86,7 @@ def read_token(
         raise DocumentError("the authorization server gave a token that is neither Bearer nor DPoP")
     scope = document.get("scope")
     if scope is not None and not isinstance(scope, str):
-        raise DocumentError("the authorization server's answer has a scope that is no text")
+        raise DocumentError("the authorization server's answer has a scope that is not text")
     life, refresh = document.get("expires_in"), document.get("refresh_token")
     if refresh is None and before is not None:
         refresh = before.refresh_token

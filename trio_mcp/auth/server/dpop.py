@@ -123,7 +123,7 @@ class ProofVerifier:
 def normalized(url: object) -> str | None:
     """Write a URL without a default port and a slash at its end (RFC 3986, section 6.2.3).
 
-    `None` if it is no URL, or has a query or a fragment, which a proof must not have.
+    `None` if it is not a URL, or has a query or a fragment, which a proof must not have.
     """
     try:
         parts = parsed(url, "htu") if isinstance(url, str) and "?" not in url else None

@@ -18,7 +18,7 @@ from trio_mcp.auth.server.resource import ResourceServer
 _TYPES: Final = frozenset({"at+jwt", "application/at+jwt"})
 _LENIENT_TYPES: Final = _TYPES | {"jwt", "application/jwt", ""}
 """The types of access tokens as half of all issuers write them. Others (proofs, logout tokens,
-security events) are no access tokens, even if they are well signed."""
+security events) are not access tokens, even if they are well signed."""
 _REQUIRED: Final = {"sub": str, "client_id": str, "iat": int | float, "jti": str}
 """Claims of access tokens beside those that are looked at anyway (RFC 9068, section 2.2)."""
 _LENIENT: Final = "ResourceServer(lenient_tokens=True) takes such tokens"
@@ -61,4 +61,4 @@ class JwtVerifier:
         kind = kind.lower() if isinstance(kind, str) else None
         if kind not in (_LENIENT_TYPES if self._server.lenient_tokens else _TYPES):
             hint = f" (at+jwt, RFC 9068); {_LENIENT}" if kind in _LENIENT_TYPES else ""
-            raise TokenRefused(f"it is no access token by its type{hint}")
+            raise TokenRefused(f"it is not an access token by its type{hint}")

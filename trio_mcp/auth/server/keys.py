@@ -90,9 +90,9 @@ def read_signed(token: str, algorithms: Collection[str]) -> Signed:
         header = signature.headers()
         claims = codec.loads(signature.payload)
     except (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise BadSignature("it is no signed JWT") from None
+        raise BadSignature("it is not a signed JWT") from None
     if not isinstance(header, dict) or not isinstance(claims, dict):
-        raise BadSignature("it is no signed JWT")
+        raise BadSignature("it is not a signed JWT")
     algorithm = header.get("alg")
     if not isinstance(algorithm, str) or algorithm not in algorithms:
         raise BadSignature("its algorithm is not allowed")
@@ -105,11 +105,11 @@ def public_key(jwk: object) -> Key:
     """Read a public key (RFC 7517) that can check signatures.
 
     Raises:
-        ValueError: It is no key, a private or a symmetric one, or of an unsound size.
+        ValueError: It is not a key, a private or a symmetric one, or of an unsound size.
     """
     kty = jwk.get("kty") if isinstance(jwk, dict) else None
     if not isinstance(jwk, dict) or not isinstance(kty, str) or kty not in _SIZES:
-        raise ValueError("it is no public key of a kind that signs")
+        raise ValueError("it is not a public key of a kind that signs")
     if _PRIVATE & jwk.keys():
         raise ValueError("it is a private key")
     for name, sizes in _SIZES[kty].items():
@@ -122,7 +122,7 @@ def public_key(jwk: object) -> Key:
     try:
         return JWKRegistry.import_key(known)
     except (JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"it is no sound key ({type(error).__name__})") from None
+        raise ValueError(f"it is not a sound key ({type(error).__name__})") from None
 
 
 @frozen(eq=False)
@@ -137,11 +137,11 @@ class PublicKeys:
         """Read a key set (RFC 7517, section 5). Keys of other kinds are left out.
 
         Raises:
-            ValueError: It is no key set, has too many keys, or none that can be used.
+            ValueError: It is not a key set, has too many keys, or none that can be used.
         """
         keys = document.get("keys") if isinstance(document, dict) else None
         if not isinstance(keys, list):
-            raise ValueError("it is no key set")
+            raise ValueError("it is not a key set")
         if len(keys) > MAX_KEYS:
             raise ValueError(f"it has {len(keys)} keys, and {MAX_KEYS} are the most that are read")
         usable = tuple(_usable(keys))

@@ -181,14 +181,14 @@ def check_unexpected(report: Report, probe: Probe) -> None:
         report.add("bad-message", f"it writes one message in several lines: {shown(spread)}")
     plain = [stray for stray in probe.stray if stray.fault is None and spread is None]
     kind = "stdout-noise" if probe.on_lines else "bad-message"
-    if plain and not report.has(kind, "is no message"):  # it is another line at each start
+    if plain and not report.has(kind, "is not a message"):  # it is another line at each start
         more = f" (and {len(plain) - 1} more)" if len(plain) > 1 else ""
         first = repr(shorten(plain[0].line))
         does = "writes" if probe.on_lines else "answers"
-        report.add(kind, f"what it {does} is no message: {first}{more}")
+        report.add(kind, f"what it {does} is not a message: {first}{more}")
     for stray in probe.stray:
         if stray.fault is not None and not report.has("bad-message", stray.fault):
-            what = f"what it writes is no proper message, as {stray.fault}"
+            what = f"what it writes is not a proper message, as {stray.fault}"
             report.add("bad-message", f"{what}: {shorten(stray.line)!r}")
     for code, does, ids in (
         ("stray-answer", "it answers what was not asked", probe.stray_answers),
@@ -361,7 +361,7 @@ async def _check_robustness(report: Report, probe: Probe, sign_of_life: str) -> 
     if not await _provoke(
         *(report, probe, sign_of_life),
         b'{"jsonrpc":"2.0","method":',
-        what="a line that is no JSON" if probe.on_lines else "a body that is no JSON",
+        what="a line that is not JSON" if probe.on_lines else "a body that is not JSON",
         silent="silent-on-bad-json",
         code=PARSE_ERROR,
     ) or not await _provoke(

@@ -78,7 +78,7 @@ def _check_schema(report: Report, tool: str, key: str, schema: dict[str, Json]) 
     where = f"tool {shorten(tool)!r}: its {key}"
     problem = _invalid(schema)
     if problem is not None:
-        report.add("invalid-schema", f"{where} is no valid JSON Schema: {problem}")
+        report.add("invalid-schema", f"{where} is not valid JSON Schema: {problem}")
         return
     if key == "inputSchema" and schema.get("type") != "object":
         report.add("invalid-schema", f"{where} must have the type 'object'")

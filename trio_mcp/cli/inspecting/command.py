@@ -38,7 +38,7 @@ def inspect(
     """Try a server out in an interactive session, or on a page.
 
     Ctrl-C cancels the call that runs, quit or Ctrl-D leaves, Tab completes, and the arrow keys
-    recall what was typed before. Where stdin is no terminal, commands are read from it.
+    recall what was typed before. Where stdin is not a terminal, commands are read from it.
     """
     place = parse_target(target)
     if page.web:

@@ -78,7 +78,7 @@ def _completer(suggest: Suggest) -> Completer:
             words = document.text_before_cursor.split(" ")
             last = words[-1]
             for word in trio.from_thread.run(suggest, words):  # a thread of Trio's reads the line
-                # What is not harmless is no text that a person could type.
+                # What is not harmless is not text that a person could type.
                 if word.startswith(last) and harmless(word) == word:
                     key, sign, value = word.partition("=")
                     written = f"{key}{sign}{shlex.quote(value)}" if value else word

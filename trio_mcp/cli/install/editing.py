@@ -58,7 +58,9 @@ class Document:
         start = self._skip(0)
         for depth, key in enumerate(path):
             if self._plain[start] != "{":
-                raise BrokenJson(f"{'.'.join(path[:depth])} is no object ({self._where(start)})")
+                raise BrokenJson(
+                    f"{'.'.join(path[:depth])} is not an object ({self._where(start)})"
+                )
             members = self._members(start)
             found = [member for member in members if member.key == key]
             if not found:
@@ -104,7 +106,7 @@ class Document:
         except RecursionError:
             raise BrokenJson("it is nested too deeply") from None
         if not isinstance(self.value, dict):
-            raise BrokenJson("it is no JSON object")
+            raise BrokenJson("it is not a JSON object")
 
     def _end_of(self, begin: int) -> int:
         return _DECODER.raw_decode(self._plain, begin)[1]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _PASS_A_TOKEN = "--token-env VARIABLE passes a token"  # noqa: S105
 _LONGEST_KEY: Final = 64 * 1024
-"""Bytes; what is longer is no key, and may be without end."""
+"""Bytes; what is longer is not a key, and may be without end."""
 
 
 @define(eq=False, slots=False)

@@ -32,7 +32,7 @@ def _check_url(_: object, url: str | None) -> None:
     except ValueError:
         is_url = False
     if not is_url:
-        raise Usage(f"{url!r} is no URL of a server, such as https://mcp.example.com/mcp")
+        raise Usage(f"{url!r} is not a URL of a server, such as https://mcp.example.com/mcp")
 
 
 URL: Final = Parameter(name="URL", validator=_check_url, help="The URL of a server.")

@@ -75,7 +75,7 @@ def bundle(
     manifest = _make_manifest(registry, project, author, settings_of(setting, secret))
     path = output or Path(f"{manifest['name']}-{manifest['version']}.mcpb")
     if path.exists() and not path.is_file():
-        raise Failure(f"{path} is no regular file; give another --output")
+        raise Failure(f"{path} is not a regular file; give another --output")
     found = list(_files(project.root, path.resolve()))
     if project.root / _SCRIPT in found:
         raise Failure(f"{_SCRIPT} is the name of a file that the bundle needs; rename yours")

@@ -45,7 +45,7 @@ def _beginning(line: bytes) -> bytes:
 
 @frozen
 class Noise:
-    """A line or body of a server that is no valid message, or its beginning."""
+    """A line or body of a server that is not a valid message, or its beginning."""
 
     line: bytes = field(converter=_beginning)
     fault: str | None = None

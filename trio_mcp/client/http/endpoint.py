@@ -42,7 +42,7 @@ _MOST_REDIRECTS: Final = 5
 _KEEPS_METHOD: Final = (307, 308)
 _PERMANENT: Final = 308
 _SECRET_BYTES: Final = 6
-"""A value that is shorter is no secret, and taking it out would garble texts."""
+"""A value that is shorter is not a secret, and taking it out would garble texts."""
 _NAME_CHARS: Final = 20
 """Part of a path that is longer may be a key: some servers have it there."""
 
@@ -51,7 +51,7 @@ class Endpoint:
     """The URL of a server, and the HTTP client that reaches it.
 
     Raises:
-        ValueError: It is no URL of a server.
+        ValueError: It is not a URL of a server.
         RuntimeError: httpx2 is not installed.
     """
 
@@ -82,7 +82,7 @@ class Endpoint:
         try:
             url, where = self._joined(self._url, reference)
         except ValueError:
-            raise ProtocolError(f"{self.where} names an endpoint that is no URL") from None
+            raise ProtocolError(f"{self.where} names an endpoint that is not a URL") from None
         if where != self.where:
             raise ProtocolError(f"{self.where} names an endpoint of another server, {where}")
         other = copy(self)
@@ -365,14 +365,14 @@ def _httpx2() -> Any:
 
 
 _PORTS: Final = {"http": 80, "https": 443}
-_NO_URL: Final = "this is no URL of an HTTP server, such as https://example.com/mcp"
+_NO_URL: Final = "this is not a URL of an HTTP server, such as https://example.com/mcp"
 
 
 def parse_url(url: str) -> tuple[SplitResult, tuple[str, str, int]]:
     """Parse a URL, and find its origin, which makes two URLs lead to the same server.
 
     Raises:
-        ValueError: It is no URL of an HTTP server. The message says why, in words that a person
+        ValueError: It is not a URL of an HTTP server. The message says why, in words that a person
             may read: those of the standard library may show a password.
     """
     try:
@@ -395,7 +395,7 @@ def _port(url: SplitResult) -> int:
     if port:
         return port
     given = url.netloc.rpartition(":")[2]
-    which = f"port {given:.20}" if given.isdecimal() else "a port that is no number"
+    which = f"port {given:.20}" if given.isdecimal() else "a port that is not a number"
     raise ValueError(f"the URL has {which}; the port of a server is from 1 to 65535")
 
 

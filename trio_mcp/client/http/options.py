@@ -26,19 +26,19 @@ _PROXY_SCHEMES: Final = ("http://", "https://", "socks5://", "socks5h://")
 
 
 def _sendable(_: object, attribute: Attribute[Any], headers: Any) -> None:
-    """Refuse what is no header, without repeating a value that may be a secret."""
+    """Refuse what is not a header, without repeating a value that may be a secret."""
     if not isinstance(headers, Mapping):
         found = type(headers).__name__
         raise TypeError(f"{attribute.name} must be a dict of names and values, not {found}")
     for name, value in headers.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ValueError(f"{attribute.name}: {name!r:.80} is no name of a header")
+            raise ValueError(f"{attribute.name}: {name!r:.80} is not a name of a header")
         if not isinstance(value, str) or not _VALUE.fullmatch(value):
             raise ValueError(f"{attribute.name}: {name} has characters that no header may have")
 
 
 def _is_proxy(_: object, attribute: Attribute[Any], value: str | None) -> None:
-    """Refuse what is no URL of a proxy, without repeating it: it may have a password."""
+    """Refuse what is not a URL of a proxy, without repeating it: it may have a password."""
     if value is not None and not _names_proxy(value):
         raise ValueError(
             f"{attribute.name} must be a URL such as 'http://proxy:3128', with http, https, socks5 "
@@ -65,7 +65,7 @@ def _trusts(_: object, attribute: Attribute[Any], value: ssl.SSLContext | bool) 
 
 
 def _lets_in(_: object, attribute: Attribute[Any], value: httpx2.Auth | None) -> None:
-    """Refuse what is no way in: `httpx2` is there if it is one, and need not be imported here."""
+    """Refuse what does not log in. If it does, `httpx2` is imported, and need not be here."""
     if value is not None and not hasattr(value, "async_auth_flow"):
         found = type(value).__name__
         raise TypeError(f"{attribute.name} must be OAuth(...) or another httpx2.Auth, not {found}")

@@ -135,7 +135,7 @@ def openapi(
         it can be mounted in another.
 
     Raises:
-        SchemaError: It is no document that can be used; the message says what to do.
+        SchemaError: It is not a document that can be used; the message says what to do.
         OSError: The file cannot be read.
         ValueError: An option is wrong, such as a rule that means no operation.
 
@@ -362,7 +362,7 @@ class _Builder:
         in_uri = {_variable(name): name for name in locations if locations[name].where in _IN_URIS}
         other = [name for name in required if name not in in_uri.values()]
         if operation.method != "GET" or other:
-            why = f"needs {other[0]!r}" if operation.method == "GET" else "is no GET"
+            why = f"needs {other[0]!r}" if operation.method == "GET" else "is not a GET"
             raise ValueError(f"resources: {operation.label} cannot be one: it {why}")
         query = [each for each, name in in_uri.items() if locations[name].where == "query"]
         names = {locations[name].name: key for key, name in in_uri.items() if key not in query}

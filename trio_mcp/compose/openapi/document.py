@@ -85,7 +85,7 @@ class Document:
 
 
 def members(node: Json, limit: int = MOST) -> list[tuple[str, Json]]:
-    """Return the first members of an object; none if it is no object."""
+    """Return the first members of an object; none if it is not an object."""
     found = islice(node.items(), limit) if isinstance(node, Mapping) else ()
     return [(str(name), value) for name, value in found]
 
@@ -141,10 +141,10 @@ def parsed(data: bytes, name: str) -> Mapping[str, Json]:
         value = codec.loads(data)
     except codec.DecodeError as error:
         if data.lstrip()[:1] == b"{" and not name.endswith((".yaml", ".yml")):
-            raise SchemaError(f"{name} is no JSON: {error}") from None
+            raise SchemaError(f"{name} is not JSON: {error}") from None
         value = _from_yaml(data, name)
     if not isinstance(value, Mapping):
-        raise SchemaError(f"{name} is no OpenAPI document: it holds no object")
+        raise SchemaError(f"{name} is not an OpenAPI document: it holds no object")
     return value
 
 
@@ -191,7 +191,7 @@ def _check_version(document: Document) -> None:
     if not _VERSION.match(str(version)):
         raise SchemaError(f"an OpenAPI document of 3.0, 3.1 or 3.2 is needed, not {version!r:.60}")
     if not isinstance(root.get("paths", {}), Mapping):
-        raise SchemaError("the paths of the document are no object")
+        raise SchemaError("the paths of the document are not an object")
 
 
 _FILES: Final = "x-trio-mcp-files"

@@ -65,7 +65,7 @@ class Pages:
         return {str(self.parameter): text} if len(text) <= _LONGEST else None
 
     def joined(self, answers: list[Answer]) -> Answer:
-        """Join pages into one; if they are no lists, return the first one."""
+        """Join pages into one; if they are not lists, return the first one."""
         whole = answers[0].json()
         items = self._items(whole)
         if items is None:
@@ -75,7 +75,7 @@ class Pages:
         return evolve(answers[0], body=encode(whole)[:-1], headers=answers[-1].headers)
 
     def items_of(self, answer: Answer) -> list[Any] | None:
-        """Return the list in an answer; `None` if it is no page at all."""
+        """Return the list in an answer; `None` if it is not a page at all."""
         try:
             return self._items(answer.json())
         except (ValueError, TypeError):

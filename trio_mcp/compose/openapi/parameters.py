@@ -118,7 +118,7 @@ def query_of(location: Location, value: Json) -> Iterator[Pair]:
         yield from _deep(location, location.name, value, write)
     elif style.explode and style.name not in _SEPARATORS:
         yield from ((_quoted(name), write(text)) for name, text in _spread(location, value))
-    elif value:  # an empty array is no parameter
+    elif value:  # an empty array is not a parameter
         separator = _SEPARATORS.get(style.name, ",")
         yield own, separator.join(_parts(value, False, write))
 

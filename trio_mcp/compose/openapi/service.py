@@ -269,7 +269,7 @@ async def _problem(plan: Plan, value: Json) -> str | None:
     if plan.check is None:
         return None
     if value is NOTHING:
-        return "it is no JSON."
+        return "it is not JSON."
     return await offload(plan.check, value)
 
 

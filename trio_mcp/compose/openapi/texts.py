@@ -36,7 +36,7 @@ def digest(text: str) -> str:
 
 
 def shortened(text: Any, longest: int) -> str:
-    """Cut a text at the end of a sentence, or else of a word. What is no text is empty."""
+    """Cut a text at the end of a sentence, or else of a word. What is not text is empty."""
     if not isinstance(text, str) or longest <= 0:
         return ""
     plain = _SPACE.sub(" ", text[:_MOST_READ].encode(errors="replace").decode()).strip()

@@ -43,7 +43,7 @@ def load(data: bytes) -> Json:
                 break
     except (yaml.YAMLError, YamlError) as error:
         mark = getattr(error, "problem_mark", None)
-        why = str(error) if isinstance(error, YamlError) else "it is no YAML"
+        why = str(error) if isinstance(error, YamlError) else "it is not YAML"
         raise YamlError(f"{why} (line {mark.line + 1})" if mark else why) from None
     return builder.root
 
@@ -91,7 +91,7 @@ class _Builder:
             container.append(value)
         elif key is None:
             if not isinstance(value, str):
-                raise YamlError("it has a key that is no text")
+                raise YamlError("it has a key that is not text")
             self._open[-1] = container, value
         else:
             self._open[-1] = container, None

@@ -178,5 +178,5 @@ def _names(found: Any, limit: int) -> Collection[str]:
         raise TypeError(f"names are needed, the best first, not {safe_repr(found)}")
     names = list(islice(found, limit + 1))
     if not all(isinstance(name, str) for name in names):
-        raise TypeError("names are needed, the best first, and one of them is no string")
+        raise TypeError("names are needed, the best first, and one of them is not a string")
     return list(dict.fromkeys(names))

@@ -113,7 +113,7 @@ class AppsClient(ClientExtension):
         """Read a page and check it.
 
         Raises:
-            InvalidPage: What the server sent is no page, or asks for what no page may have.
+            InvalidPage: What the server sent is not a page, or asks for what no page may have.
             ClientError: As for `Client.request`.
         """
         if not uri.startswith(SCHEME):

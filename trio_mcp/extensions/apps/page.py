@@ -55,13 +55,13 @@ def check_origin(origin: Any) -> str:
     if isinstance(origin, str) and len(origin) <= _LONGEST_ORIGIN and _ORIGIN.fullmatch(origin):
         return origin
     raise ValueError(
-        f"{origin!r:.100} is no origin: it needs a scheme and a host and nothing else, as in "
+        f"{origin!r:.100} is not an origin: it needs a scheme and a host and nothing else, as in "
         '"https://api.example.com" or "https://*.example.com"'
     )
 
 
 def check_html(html: str) -> None:
-    """Refuse what is no page, or too large, with a `ValueError`."""
+    """Refuse what is not a page, or too large, with a `ValueError`."""
     if len(html) > LARGEST or len(html.encode()) > LARGEST:
         raise ValueError(f"a page has {LARGEST >> 20} MiB at most")
     if not _DOCUMENT.match(html):

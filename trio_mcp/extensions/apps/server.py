@@ -64,7 +64,7 @@ class Csp:
         """Return it as it is sent.
 
         Raises:
-            ValueError: Something in it is no origin.
+            ValueError: Something in it is not an origin.
         """
         found: dict[str, Any] = {}
         for ours, theirs in CSP.items():
@@ -113,7 +113,7 @@ class Page:
         """Return the HTML. It may block.
 
         Raises:
-            ValueError: It is no page.
+            ValueError: It is not a page.
             OSError: The file cannot be read.
         """
         html = self.html

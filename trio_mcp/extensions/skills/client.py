@@ -118,7 +118,7 @@ class SkillsClient(ClientExtension):
 
         Raises:
             McpError: The server has no such skill (`-32602`).
-            ProtocolError: What it sent is no entry of this skill.
+            ProtocolError: What it sent is not an entry of this skill.
             ClientError: As for `list`.
         """
         result = await self._connected.request(GET.name, {"uri": uri})

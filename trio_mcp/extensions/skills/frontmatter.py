@@ -134,7 +134,7 @@ class _Reader:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise ValueError("half a surrogate pair is no character") from None
+            raise ValueError("half a surrogate pair is not a character") from None
         return text
 
 

@@ -34,7 +34,7 @@ class TaskOptions:
         ttl: Seconds from its creation for which it is kept, whether or not it has ended; `inf` for
             as long as the store lives. Without, it is that of `Tasks`.
         timeout: Seconds that it may take, without what it waits for answers. The tool's own
-            `timeout` is for calls that are no tasks.
+            `timeout` is for calls that are not tasks.
         required: Refuse clients that have not declared the extension. Otherwise they wait for the
             result, as for that of any other tool.
         at_once: Whether a call is a task from its beginning. Otherwise it becomes one when the tool

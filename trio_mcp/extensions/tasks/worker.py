@@ -52,7 +52,7 @@ class Worker:
                 self._takes_over = trio.current_time() + self.host.lease / 3
                 async with kept.store.watch(kept.queue) as news:
                     while True:
-                        self._resting = trio.CancelScope()  # cancelled meanwhile, it is no rest
+                        self._resting = trio.CancelScope()  # cancelled, it does not rest
                         wait = await self._take_some()
                         failures = 0
                         # A task that another process began is no news, and is due if that dies.

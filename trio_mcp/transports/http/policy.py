@@ -53,7 +53,7 @@ def _are_addresses(policy: HttpPolicy, attribute: Attribute[Any], values: Any) -
 
 
 def _are_tokens(policy: HttpPolicy, attribute: Attribute[Any], tokens: Any) -> None:
-    """Refuse what are no tokens, without repeating what may be a secret."""
+    """Refuse what are not tokens, without repeating what may be a secret."""
     if not isinstance(tokens, Mapping):
         found = type(tokens).__name__
         raise TypeError(f"{attribute.name} must be a dict of tokens and principals, not {found}")

@@ -37,7 +37,7 @@ class Proxies:
         self._kept = lru_cache(maxsize=1024)(self._network_of)
 
     def client_of(self, peer: str | None, forwarded: str | None) -> str:
-        """Say who asks: the last address in the chain that is no trusted proxy's."""
+        """Say who asks: the last address in the chain that is not a trusted proxy's."""
         client = UNIX if peer is None else peer
         for entry in reversed([] if forwarded is None else forwarded.split(",")):
             if not self._trusts(client):

@@ -40,7 +40,7 @@ class Shares:
     def enter(self, owner: str, *, is_stream: bool) -> None:
         """Count a request of a client as open until `leave`, or refuse one too many (429).
 
-        What is no stream may be an answer or a cancellation, which some of those that are open
+        What is not a stream may be an answer or a cancellation, which some of those that are open
         wait for. So there is some room left for them; a call has to `stay`.
         """
         count = self._open.get(owner, 0)

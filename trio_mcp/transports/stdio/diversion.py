@@ -65,7 +65,7 @@ def _claim(undo: ExitStack, descriptors: set[int]) -> None:
 def _open_nowhere(undo: ExitStack) -> int:
     opened = os.open(os.devnull, os.O_RDWR)
     try:
-        nowhere = duplicate(opened)  # a number that is no standard descriptor's
+        nowhere = duplicate(opened)  # a number that is not a standard descriptor's
     finally:
         os.close(opened)
     undo.callback(os.close, nowhere)

@@ -98,7 +98,7 @@ async def serve_process(
 
 
 def _ends_by_itself(fd: int) -> bool:
-    """Whether input is no pipe that some other process may hold open: a file, or nothing."""
+    """Whether input is not a pipe that some other process may hold open: a file, or nothing."""
     try:
         return stat.S_ISREG(os.fstat(fd).st_mode)
     except OSError:

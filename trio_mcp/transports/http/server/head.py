@@ -174,7 +174,7 @@ def _parse_headers(raw: bytes, method: bytes) -> Headers:
     except httptools.HttpParserError as error:
         raise Refused(400, f"The request cannot be understood: {error}.") from None
     if method == b"CONNECT":
-        raise Refused(501, "This is no proxy.")
+        raise Refused(501, "This is not a proxy.")
     assert collector.complete  # or llhttp has another idea of where a head ends
     return collector.headers
 

@@ -87,7 +87,7 @@ async def _remove_dead(path: str, unix: int) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(kind):
-        raise FileExistsError(errno.EEXIST, "there is something that is no socket at", path)
+        raise FileExistsError(errno.EEXIST, "there is something that is not a socket at", path)
     with trio.socket.socket(unix, socket.SOCK_STREAM) as probe:
         try:
             await probe.connect(path)

@@ -26,7 +26,7 @@ _HOP_BY_HOP: Final = frozenset((b"transfer-encoding", b"connection", b"keep-aliv
 
 
 def status_line(status: int) -> bytes:
-    """The first line of a response. The reason is left empty if the status is no known one."""
+    """The first line of a response. The reason is left empty if the status is not a known one."""
     return _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
 
 

@@ -63,7 +63,7 @@ async def join() -> Worker | None:
     Raises:
         SystemExit: The parent has gone already.
     """
-    fd = os.environ.pop(ENVIRONMENT, None)  # what is started from here is no worker
+    fd = os.environ.pop(ENVIRONMENT, None)  # what is started from here is not a worker
     if fd is None:
         return None
     if sys.platform != "win32" and threading.current_thread() is threading.main_thread():
