@@ -37,6 +37,10 @@ class Era:
         whole = {**params, "_meta": meta} if meta else params
         return _line({"id": id, "method": method, "params": whole})
 
+    def notification(self, method: str, params: dict[str, Any]) -> bytes:
+        """Make one notification."""
+        return _line({"method": method, "params": {**params, **self.meta}})
+
     def calls(self, count: int, first_id: int = FIRST_ID, tool: str = "echo") -> "Calls":
         """Make `count` calls with consecutive ids."""
         params = {"name": tool, "arguments": {"text": TEXT}}

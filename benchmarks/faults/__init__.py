@@ -1,0 +1,1 @@
+"""What libraries do when things go wrong: `python -m benchmarks.faults`."""
