@@ -5,8 +5,9 @@
 
 The first word is the record, in `docs/measured`. The second is the part: `run` says how it was
 made; of the benchmarks, a contest by its name; of the conformance suite, `summary`, or the
-scenarios of a side by its name; of the faults, the logins and the functions, `counted`; of the
-soak, `counted` and `seen`. A record that is missing or broken breaks the build.
+scenarios of a side by its name; of the faults, the logins, the functions and the porting,
+`counted`; of the peers, `servers`, `clients` and `answers`; of the soak, `counted` and `seen`. A
+record that is missing or broken breaks the build.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,7 @@ from docs._ext.records import (
     Costs,
     Faults,
     Made,
+    Peers,
     RecordError,
     Scenario,
     Soak,
@@ -154,6 +156,19 @@ def _show_faults(record: Faults, part: str) -> Iterator[nodes.Node]:
         raise RecordError(f"no part {part!r}; there are: run, counted")
 
 
+# -- peers ------------------------------------------------------------------------------------
+
+
+def _show_peers(record: Peers, part: str) -> Iterator[nodes.Node]:
+    tables = {"servers": record.servers, "clients": record.clients, "answers": record.answers}
+    if part == "run":
+        yield _origin(record.made, {"Rounds": str(record.rounds)})
+    elif part in tables:
+        yield _table(tables[part].headers, tables[part].rows)
+    else:
+        raise RecordError(f"no part {part!r}; there are: run, {', '.join(tables)}")
+
+
 # -- costs ------------------------------------------------------------------------------------
 
 
@@ -194,6 +209,16 @@ _RECORDS: dict[str, tuple[type, str, Callable[[Any, str], Iterator[nodes.Node]]]
     "functions": (
         Costs,
         "python -m benchmarks.functions --record docs/measured/functions.json",
+        _show_costs,
+    ),
+    "peers": (
+        Peers,
+        "python -m benchmarks.faults --record docs/measured/peers.json",
+        _show_peers,
+    ),
+    "porting": (
+        Costs,
+        "python -m benchmarks.porting --record docs/measured/porting.json",
         _show_costs,
     ),
     "soak": (Soak, "make soak", _show_soak),

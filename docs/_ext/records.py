@@ -149,8 +149,19 @@ class Faults:
 
 
 @frozen
+class Peers:
+    """What libraries did when things went wrong: a column for each of them."""
+
+    made: Made
+    rounds: int
+    servers: Table
+    clients: Table
+    answers: Table
+
+
+@frozen
 class Costs:
-    """What logins cost, or tools by how they are written."""
+    """What logins cost, or tools by how they are written; or which names a command knows."""
 
     made: Made
     counted: Table

@@ -1,245 +1,148 @@
-"""What the page on moving says of the official SDK and of this library: both are asked.
+"""What the pages on moving say of the official SDK and of this library: both are asked.
 
-Of FastMCP it cannot be asked, which is no dependency of the tests.
+What libraries do when things go wrong is a record, which `tests/benchmarks/test_benchmark_faults.py`
+holds against them.
 """
 
-import functools
 import inspect
-import logging
+import json
 import re
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 import trio
-from mcp import Client as TheirClient
 from mcp.client import auth as their_auth
 from mcp.client.auth.extensions import client_credentials as credentials
 from mcp.client.auth.extensions import identity_assertion as assertion
+from mcp.server import mcpserver
 from mcp.server.auth.provider import AccessToken, TokenVerifier
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError as TheirToolError
-from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, Field
 
 import trio_mcp
 import trio_mcp.auth
-from tests.docs.test_readme import table
+from tests.docs.test_readme import README, table
+from tests.interop.packages import FASTMCP
+from tests.interop.packages import FOLDER as NPM
 from tests.support.processes import ENVIRONMENT, ROOT, TIME_LIMIT
-from trio_mcp import McpError, Registry, SchemaError, ToolError, connect
+from trio_mcp import Registry, connect
 from trio_mcp.errors import InvalidArguments
 from trio_mcp.transports import ProcessOptions
 
-GUIDE = ROOT / "docs" / "guides" / "migrating.md"
-
-Answer = tuple[bool, str, Any]
-"""Whether it is an error, its text, and its structured content."""
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """Making a server of the SDK's configures the log of the whole process."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = handlers, level
+GUIDES = ROOT / "docs" / "guides"
+FROM_SDK = GUIDES / "from-official-sdk.md"
+FROM_FASTMCP = GUIDES / "from-fastmcp.md"
 
 
-def row(beginning: str) -> tuple[str, str]:
-    """What the page says of the SDK, and of this library, in the row that begins so."""
-    lines = GUIDE.read_text().splitlines()
-    (line,) = (each for each in lines if each.startswith(f"| {beginning} |"))
-    _, sdk, _, ours = (cell.strip() for cell in line.strip("|").split(" | "))
-    return sdk, ours
+def names_after(prefix: str, cells: list[str]) -> set[str]:
+    """The attributes that cells name of an object."""
+    return {name for cell in cells for name in re.findall(rf"\b{prefix}\.([a-z]\w*)", cell)}
 
 
-async def numbers(of: list[int]) -> str:
-    return str(of)
+def column(page: Any, heading: str, place: int) -> list[str]:
+    return [row[place] for row in table(page, heading)]
 
 
-async def double(number: int) -> int:
-    return 2 * number
+def test_names_of_the_sdk_exist() -> None:
+    cells = column(FROM_SDK, "| Official SDK", 1)
+    for prefix, kind in (("mcp", MCPServer), ("ctx", mcpserver.Context)):
+        named = names_after(prefix, cells)
+        assert named
+        assert [name for name in named if not hasattr(kind, name)] == []
 
 
-async def crash() -> str:
-    raise KeyError("secret")
-
-
-async def theirs(name: str, arguments: dict[str, Any] | None = None) -> Answer:
-    """What a tool of an SDK server answers."""
-
-    async def order() -> str:
-        raise TheirToolError("Sold out.")
-
-    server = MCPServer("theirs")
-    for function in (numbers, double, order):
-        server.add_tool(function)
-    server.add_tool(crash, name="crash")
-    async with TheirClient(server) as client:
-        result = await client.call_tool(name, arguments or {})
-    block: Any = result.content[0]
-    return result.is_error, block.text, result.structured_content
-
-
-async def ours(name: str, arguments: dict[str, Any] | None = None) -> Answer:
-    """What a tool of this library answers."""
-
-    async def order() -> str:
-        raise ToolError("Sold out.")
-
-    registry = Registry("ours")
-    for function in (numbers, double, order, crash):
-        registry.add_tool(function)
-    async with connect(registry) as client:
-        call = {"name": name, "arguments": arguments or {}}
-        result = await client.request("tools/call", call)
-    is_error = result.get("isError", False)
-    return is_error, result["content"][0]["text"], result.get("structuredContent")
-
-
-async def test_failures() -> None:
-    sdk, here = row('A tool raises `KeyError("secret")`')
-    assert (await theirs("crash"))[:2] == (True, sdk.strip('"').replace("order", "crash"))
-    assert (await ours("crash"))[:2] == (True, here.strip('"').replace("order", "crash"))
-    sdk, here = row('`ToolError("Sold out.")`')
-    assert (await theirs("order"))[:2] == (True, sdk.strip('"'))
-    assert (await ours("order"))[:2] == (True, here.strip('"'))
-
-
-def wrongly_a_dict() -> dict:  # type: ignore[type-arg]
-    return "a text"  # type: ignore[return-value]
-
-
-def wrongly_a_bool() -> bool:
-    return "a text"  # type: ignore[return-value]
-
-
-def some() -> list[str]:
-    return ["a", "b"]
-
-
-def refusing() -> str:
-    raise MCPError(code=-32000, message="Sold out.")
-
-
-def refuses() -> str:
-    raise McpError(-32000, "Sold out.")
-
-
-@functools.wraps(crash)
-def passes_on() -> Any:
-    return double(1)
-
-
-async def of_theirs(function: Callable[..., Any]) -> str:
-    """What becomes of a call of an SDK server, in the words of the page."""
-    server = MCPServer("theirs")
-    server.add_tool(function, name="it")
-    async with TheirClient(server) as client:
-        try:
-            result = await client.call_tool("it", {})
-        except MCPError:
-            return "a JSON-RPC error"
-    if result.is_error:
-        return "an error for the model"
-    return "a block for each" if len(result.content) > 1 else "the text"
-
-
-async def of_ours(function: Callable[..., Any]) -> str:
-    registry = Registry("ours")
-    registry.add_tool(function, name="it")
-    async with connect(registry) as client:
-        try:
-            result = await client.request("tools/call", {"name": "it", "arguments": {}})
-        except McpError as error:
-            return f"the error {error.code}" if error.code != -32000 else "a JSON-RPC error"
-    (block,) = result["content"]
-    if block["text"].startswith("["):
-        return "one block, of JSON"
-    return "is awaited, if `functools.wraps` was used" if block["text"] == "2" else block["text"]
-
-
-@pytest.mark.parametrize(
-    ("beginning", "function", "of_this"),
-    [
-        ("`-> dict`, and a text is returned", wrongly_a_dict, wrongly_a_dict),
-        ("`-> bool`, and a text is returned", wrongly_a_bool, wrongly_a_bool),
-        ("`-> list[str]`", some, some),
-        ('`MCPError(code=…, message="Sold out.")` in a tool', refusing, refuses),
-        ("A plain function that returns what an `async def` one does", passes_on, passes_on),
-    ],
-)
-async def test_results_that_are_told_in_another_way(
-    beginning: str, function: Callable[..., Any], of_this: Callable[..., Any]
-) -> None:
-    assert (await of_theirs(function), await of_ours(of_this)) == row(beginning)
-
-
-async def test_a_default_that_the_annotation_does_not_allow() -> None:
-    def find(words: str = None) -> str:  # type: ignore[assignment]  # noqa: RUF013
-        return str(words)
-
-    assert await of_theirs(find) == "the text"
-    with pytest.raises(SchemaError, match=r"str \| None"):
-        Registry("ours").add_tool(find)
-    assert row("`words: str = None`")[1].startswith("`SchemaError`")
-
-
-async def test_an_argument_that_there_is_not() -> None:
-    assert row("An argument that the tool does not have") == ("is ignored", "is refused")
-    arguments = {"number": 1, "colour": "red"}
-    assert (await theirs("double", arguments))[:2] == (False, "2")
-    is_error, text, _ = await ours("double", arguments)
-    assert is_error
-    assert "'colour'" in text
-
-
-async def test_text_for_a_number() -> None:
-    assert row('`"2"` where an integer is expected') == ("is taken as 2", "is taken as 2")
-    assert (await theirs("double", {"number": "2"}))[:2] == (False, "4")
-    assert (await ours("double", {"number": "2"}))[:2] == (False, "4")
-
-
-async def test_text_for_a_list() -> None:
-    assert row('`"[1, 2]"` where a list is expected') == (
-        "is taken as a list",
-        "is taken as a list",
+@pytest.mark.needs("fastmcp")
+def test_names_of_fastmcp_exist() -> None:
+    cells = column(FROM_FASTMCP, "| FastMCP", 1)
+    named = {"FastMCP": names_after("mcp", cells) | names_after("FastMCP", cells)}
+    named["Context"] = names_after("ctx", cells)
+    assert all(named.values())
+    program = (
+        "import fastmcp, json, sys\n"
+        "for kind, names in json.loads(sys.argv[1]).items():\n"
+        "    print(*(n for n in names if not hasattr(getattr(fastmcp, kind), n)), end='')\n"
     )
-    assert (await theirs("numbers", {"of": "[1, 2]"}))[:2] == (False, "[1, 2]")
-    assert not (await ours("numbers", {"of": "[1, 2]"}))[0]
+    given = json.dumps({kind: sorted(names) for kind, names in named.items()})
+    done = subprocess.run(
+        [FASTMCP.python, "-c", program, given], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == ""
 
 
-async def test_a_number_as_result() -> None:
-    sdk, here = row("`-> int`")
-    assert (await theirs("double", {"number": 1}))[2] == {"result": 2}
-    assert 'structuredContent: {"result": ' in sdk
-    assert (await ours("double", {"number": 1}))[1:] == ("2", 2)
-    assert here.startswith("`structuredContent: 3` and a schema from 2026-07-28 on")
+# -- the comparison in the README -----------------------------------------------------------------
 
 
-async def test_an_unknown_tool() -> None:
-    sdk, here = row("A call of an unknown tool")
-    assert (await theirs("dance"))[0]
-    assert sdk == "a result with `isError`"
-    with pytest.raises(McpError) as refused:
-        await ours("dance")
-    assert here == f"the error {refused.value.code}"
+def compared(library: str) -> dict[str, str]:
+    """What the README says of a library, by the first cell of each row."""
+    header, *_ = re.findall(r"^\| \| trio-mcp \|.*$", README.read_text(), re.MULTILINE)
+    titles = [cell.strip() for cell in header.strip("|").split("|")]
+    (place,) = (at for at, title in enumerate(titles) if title.startswith(library))
+    return {row[0]: row[place] for row in table(README, "| trio-mcp")}
 
 
-async def test_two_tools_of_one_name() -> None:
-    sdk, here = row("Two tools of one name")
-    assert (sdk, here) == ("the first one, and a warning", "`SchemaError`")
-    server = MCPServer("theirs")
-    server.add_tool(double)
-    server.add_tool(crash, name="double")
-    async with TheirClient(server) as client:
-        assert not (await client.call_tool("double", {"number": 1})).is_error
-    registry = Registry("ours")
-    registry.add_tool(double)
-    with pytest.raises(SchemaError, match="registered already"):
-        registry.add_tool(crash, name="double")
+def test_what_is_said_of_the_sdk() -> None:
+    said = compared("Python SDK")
+    assert said["Middleware for requests"] == "provisional"
+    assert "Provisional" in (MCPServer.middleware.__doc__ or "")
+    assert said["Tools that ask users, revision 2026-07-28"] == (
+        "a declared parameter, or guard tools"
+    )
+    assert {"Resolve", "Elicit"} <= set(dir(mcpserver))
+    assert hasattr(mcpserver.Context, "input_responses")
+    assert said["Several versions of a tool"] == said["Tools from FastAPI"] == "no"
+    assert "version" not in inspect.signature(MCPServer.tool).parameters
+    assert not hasattr(MCPServer, "from_fastapi")
+    assert said["Login server with accounts of its own"] == "base class"
+    assert "auth_server_provider" in inspect.signature(MCPServer).parameters
+
+
+@pytest.mark.needs("fastmcp")
+def test_what_is_said_of_fastmcp() -> None:
+    program = """if True:
+        import inspect
+        from fastmcp import Context, FastMCP
+        from fastmcp.server import context
+        from fastmcp.server.auth import OAuthProvider
+        from fastmcp.server.middleware import Middleware
+        assert "version" in inspect.signature(FastMCP.tool).parameters
+        assert hasattr(FastMCP, "from_fastapi")
+        assert hasattr(Context, "input_responses")
+        assert hasattr(Middleware, "on_request")
+        print(context._ELICIT_MODERN_ERROR)
+    """
+    done = subprocess.run(
+        [FASTMCP.python, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "unavailable on 2026-07-28" in done.stdout
+    said = compared("FastMCP")
+    assert [
+        said[row] for row in said if row.startswith(("Several", "Middleware", "Tools from"))
+    ] == ["yes"] * 3
+    assert said["Tools that ask users, revision 2026-07-28"].startswith("guard tools")
+
+
+@pytest.mark.needs("node")
+def test_what_is_said_of_the_typescript_sdk(tmp_path: Path) -> None:
+    (tmp_path / "node_modules").symlink_to(NPM / "node_modules")
+    script = tmp_path / "look.mjs"
+    program = """
+        import { McpServer, inputRequired } from "@modelcontextprotocol/server";
+        console.log(typeof inputRequired, ...Object.getOwnPropertyNames(McpServer.prototype));
+    """
+    script.write_text(program)
+    done = subprocess.run(["node", str(script)], capture_output=True, text=True, check=True)
+    asks, *methods = done.stdout.split()
+    assert asks != "undefined"
+    assert "registerTool" in methods
+    assert not [name for name in methods if re.search("middleware|^use$", name, re.IGNORECASE)]
+    said = compared("TypeScript SDK")
+    assert said["Tools that ask users, revision 2026-07-28"] == "guard tools"
+    assert said["Middleware for requests"] == "no"
 
 
 class Model(BaseModel):
@@ -281,18 +184,20 @@ def test_names_of_authorization() -> None:
     """Those of the SDK and ours that the table has exist, and mean what it says."""
     sdk = {**vars(their_auth), **vars(credentials), **vars(assertion), "MCPServer": MCPServer}
     sdk |= {each.__name__: each for each in (AuthSettings, AccessToken, TokenVerifier)}
-    for theirs, _, here in table(GUIDE, "Official SDK | FastMCP"):
+    rows = table(FROM_SDK, "Official SDK")
+    for theirs, here in rows:
         for name in re.findall(r"`(?:a )?([A-Z]\w+)", theirs):
             assert name in sdk, name
         for name, argument in re.findall(r"`(\w+)\((\w+)=", theirs):
             assert argument in inspect.signature(sdk[name]).parameters
         for name in re.findall(r"`([A-Z]\w+)[(.]", here):
             assert name in {*trio_mcp.MODULES, *trio_mcp.auth.MODULES}, name
-    (provider,) = (
-        row[0] for row in table(GUIDE, "Official SDK | FastMCP") if "server_url," in row[0]
-    )
+    (provider,) = (row[0] for row in rows if "server_url," in row[0])
     arguments = re.findall(r"[(,] ?(\w+)", provider)
     assert arguments == list(inspect.signature(sdk["OAuthClientProvider"]).parameters)[:5]
+    for _, here in table(FROM_FASTMCP, "FastMCP"):
+        for name in re.findall(r"`([A-Z]\w+)[(.]", here):
+            assert name in {*trio_mcp.MODULES, *trio_mcp.auth.MODULES}, name
     assert {"client_id", "scopes", "expires_at", "subject"} <= set(AccessToken.model_fields)
     assert inspect.iscoroutinefunction(TokenVerifier.verify_token)
 

@@ -17,7 +17,8 @@ GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 DEPLOYING = sorted((ROOT / "docs" / "guides" / "deploy").glob("*.md"))
 START_PROCESSES = {
     *("asyncio", "authorization", "cancellation", "client", "deployment", "do-i-need-trio"),
-    *("explorer", "fastapi", "many-servers", "migrating", "proxies", "results", "revisions"),
+    *("explorer", "fastapi", "from-fastmcp", "from-official-sdk", "many-servers", "migrating"),
+    *("proxies", "results", "revisions"),
     *(
         "http-clients",
         "safe-tools",
