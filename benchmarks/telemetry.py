@@ -11,11 +11,14 @@ import subprocess
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from time import process_time
 from typing import Any, Final
 
 import trio
+
+from benchmarks.records import show
 
 _WARM_UP: Final = 500
 

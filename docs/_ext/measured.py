@@ -5,9 +5,8 @@
 
 The first word is the record, in `docs/measured`. The second is the part: `run` says how it was
 made; of the benchmarks, a contest by its name; of the conformance suite, `summary`, or the
-scenarios of a side by its name; of the faults, the logins, the functions and the porting,
-`counted`; of the peers, `servers`, `clients` and `answers`; of the soak, `counted` and `seen`. A
-record that is missing or broken breaks the build.
+scenarios of a side by its name; of the peers, `servers`, `clients` and `answers`; of the soak,
+`counted` and `seen`; of the others, `counted`. A record that is missing or broken breaks the build.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -151,9 +150,19 @@ def _show_faults(record: Faults, part: str) -> Iterator[nodes.Node]:
             },
         )
     elif part == "counted":
-        yield _table(record.counted.headers, record.counted.rows)
+        yield _table(record.counted.headers, sorted(record.counted.rows, key=_by_harm(record)))
     else:
         raise RecordError(f"no part {part!r}; there are: run, counted")
+
+
+_HARM = ("broken", "lost results", "no session (404)", "refused (503)", "longest")
+"""What went wrong, the worst first, by the headers of the record."""
+
+
+def _by_harm(record: Faults) -> Callable[[Sequence[str]], list[float]]:
+    """Return what rows are sorted by: most harm first."""
+    places = [record.counted.headers.index(each) for each in _HARM]
+    return lambda row: [-float(row[at].removesuffix(" s").replace(",", "")) for at in places]
 
 
 # -- peers ------------------------------------------------------------------------------------
@@ -219,6 +228,11 @@ _RECORDS: dict[str, tuple[type, str, Callable[[Any, str], Iterator[nodes.Node]]]
     "porting": (
         Costs,
         "python -m benchmarks.porting --record docs/measured/porting.json",
+        _show_costs,
+    ),
+    "telemetry": (
+        Costs,
+        "python -m benchmarks.telemetry --record docs/measured/telemetry.json",
         _show_costs,
     ),
     "soak": (Soak, "make soak", _show_soak),

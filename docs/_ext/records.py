@@ -161,7 +161,9 @@ class Peers:
 
 @frozen
 class Costs:
-    """What logins cost, or tools by how they are written; or which names a command knows."""
+    """One table: what logins cost, tools by how they are written, or telemetry; or which names a
+    command knows.
+    """
 
     made: Made
     counted: Table
