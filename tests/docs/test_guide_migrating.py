@@ -108,7 +108,8 @@ def test_what_is_said_of_fastmcp() -> None:
         from fastmcp.server import context
         from fastmcp.server.auth import OAuthProvider
         from fastmcp.server.middleware import Middleware
-        assert "version" in inspect.signature(FastMCP.tool).parameters
+        assert {"timeout", "version"} <= set(inspect.signature(FastMCP.tool).parameters)
+        assert "mask_error_details" in inspect.signature(FastMCP).parameters
         assert hasattr(FastMCP, "from_fastapi")
         assert hasattr(Context, "input_responses")
         assert hasattr(Middleware, "on_request")
