@@ -114,6 +114,16 @@ def test_no_prose_has_a_figure(page: str) -> None:
     assert re.findall(r"\d[\d.,]*", text.replace("0.5 is half", "").replace(", 1 is", "")) == []
 
 
+PAGES = [page for folder in ("", "guides", "tutorial") for page in (DOCS / folder).glob("*.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_was_measured_is_in_a_record_and_not_in_the_prose(page: Path) -> None:
+    """Times of calls, and ratios: those of the README are held against the records."""
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r"\d[\d.]* (?:µs|times (?:the|as|faster|slower))", prose) == []
+
+
 def good() -> dict[str, Any]:
     content: dict[str, Any] = json.loads((MEASURED / "benchmarks.json").read_text())
     return content
