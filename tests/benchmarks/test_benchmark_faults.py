@@ -24,6 +24,8 @@ from tests.interop.packages import FOLDER
 from tests.support.processes import ROOT
 
 COMMAND = "python -m benchmarks.faults --record docs/measured/peers.json"
+pytestmark = pytest.mark.requirement("T5")
+
 RECORD = load(ROOT / "docs" / "measured" / "peers.json", Peers, COMMAND)
 
 

@@ -84,6 +84,7 @@ def compared(library: str) -> dict[str, str]:
     return {row[0]: row[place] for row in table(README, "| trio-mcp")}
 
 
+@pytest.mark.requirement("T5")
 def test_what_is_said_of_the_sdk() -> None:
     said = compared("Python SDK")
     assert said["Middleware for requests"] == "provisional"
@@ -100,6 +101,7 @@ def test_what_is_said_of_the_sdk() -> None:
     assert "auth_server_provider" in inspect.signature(MCPServer).parameters
 
 
+@pytest.mark.requirement("T5")
 @pytest.mark.needs("fastmcp")
 def test_what_is_said_of_fastmcp() -> None:
     program = """if True:
@@ -127,6 +129,7 @@ def test_what_is_said_of_fastmcp() -> None:
     assert said["Tools that ask users, revision 2026-07-28"].startswith("guard tools")
 
 
+@pytest.mark.requirement("T5")
 @pytest.mark.needs("node")
 def test_what_is_said_of_the_typescript_sdk(tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(NPM / "node_modules")

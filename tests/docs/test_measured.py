@@ -117,6 +117,7 @@ def test_no_prose_has_a_figure(page: str) -> None:
 PAGES = [page for folder in ("", "guides", "tutorial") for page in (DOCS / folder).glob("*.md")]
 
 
+@pytest.mark.requirement("T5")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_what_was_measured_is_in_a_record_and_not_in_the_prose(page: Path) -> None:
     """Times of calls, and ratios: those of the README are held against the records."""
