@@ -59,7 +59,7 @@ def port(
     counts = Counter(row.status for row in rows)
     said = [f"{counted(len(rows), 'thing')} used"]
     said += [f"{counts[status]} {status}" for status in _STATUSES if counts[status]]
-    screen.note("; ".join(said) + ". docs/guides/behaves-differently.md says what behaves differently.")
+    screen.note("; ".join(said) + ". docs/guides/behaves-differently.md says what differs.")
 
 
 _STATUSES: Final = ("same or renamed", "otherwise", "unknown")
