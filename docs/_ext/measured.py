@@ -161,7 +161,7 @@ _HARM = ("broken", "lost results", "no session (404)", "refused (503)", "longest
 
 def _by_harm(record: Faults) -> Callable[[Sequence[str]], list[float]]:
     """Return what rows are sorted by: most harm first."""
-    places = [record.counted.headers.index(each) for each in _HARM]
+    places = [record.counted.headers.index(header) for header in _HARM]
     return lambda row: [-float(row[at].removesuffix(" s").replace(",", "")) for at in places]
 
 
