@@ -1,4 +1,4 @@
-"""What docs/cli.md shows is what happens."""
+"""What the pages on the command line show is what happens."""
 
 import json
 import re
@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
+from docs._ext import generated
 from tests.cli.support import CommandLine
 from tests.support.processes import ROOT
 from trio_mcp.cli.app import make_app
@@ -16,7 +17,9 @@ from trio_mcp.cli.inspecting.session import COMMANDS
 from trio_mcp.cli.install.hosts import HOSTS
 from trio_mcp.cli.options import ConnectionOptions
 
-PAGE = (ROOT / "docs" / "cli.md").read_text()
+PAGES = [ROOT / "docs" / "cli.md", *sorted((ROOT / "docs" / "cli").glob("*.md"))]
+PAGE = "\n".join(page.read_text() for page in PAGES)
+SECTION = re.MULTILINE | re.DOTALL
 SHOWN = re.findall(r"```sh\n(trio-mcp [^\n]*)\n```\n(?:\n```text\n(.*?)```)?", PAGE, re.DOTALL)
 
 
@@ -82,12 +85,20 @@ def shape(value: Any) -> Any:
 def test_every_command_and_option_is_described(cli: CommandLine) -> None:
     commands = {name for row in rows("Command") for name in names(row[0])}
     assert commands == {each for each in make_app() if not each.startswith("-")}
-    described = {name.split()[0].rstrip(",") for row in rows("Option") for name in names(row[0])}
+    sections = dict(
+        re.findall(r"^## trio-mcp ([\w-]+)$(.*?)(?=^## |\Z)", generated.commands(), SECTION)
+    )
+    assert commands == sections.keys() - {"--install-completion"}
     fields = {f"--{each.name.replace('_', '-')}" for each in attrs.fields(ConnectionOptions)}
-    assert fields <= described
+    assert {each for each in fields if f"`{each}" not in sections["call"]} == set()
     for command in commands:
         options = set(re.findall(r"(?<=[ │*])--[a-z-]+", cli(command, "--help").out))
-        assert {each for each in options if each not in PAGE} == set()
+        assert {each for each in options if each not in sections[command]} == set()
+
+
+def test_every_option_that_the_pages_name_is_one() -> None:
+    known = set(re.findall(r"--[a-z][a-z-]*", generated.commands()))
+    assert set(re.findall(r"`(--[a-z][a-z-]*)", PAGE)) <= known
 
 
 def test_tables_are_complete() -> None:

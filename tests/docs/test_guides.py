@@ -35,7 +35,10 @@ START_PROCESSES = {
 EXAMPLE = re.compile(r"\[examples/(\w+\.py)\]\(\.\./examples/\1\)")
 
 every_guide = pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
-every_page = pytest.mark.parametrize("guide", [*GUIDES, *DEPLOYING], ids=lambda guide: guide.stem)
+COMMANDS = sorted((ROOT / "docs" / "cli").glob("*.md"))
+every_page = pytest.mark.parametrize(
+    "guide", [*GUIDES, *DEPLOYING, *COMMANDS], ids=lambda guide: f"{guide.parent.stem}/{guide.stem}"
+)
 
 
 PROVIDERS = sorted((ROOT / "docs" / "guides" / "providers").glob("*.md"))

@@ -146,16 +146,11 @@ def test_plumbing_is_not_reachable_on_a_client() -> None:
 
 REFERENCE = {"promises.md"}
 """Pages that are looked into, not read: they may be as long as they must."""
-STILL_LONG = {
-    "cli.md",
-}
-"""Pages that are still to be split. Nothing is added here."""
 
 
 def test_no_page_of_prose_is_longer_than_2000_words() -> None:
     long = {page for page, words in prose.pages() if words > prose.LIMIT} - REFERENCE
-    assert long <= STILL_LONG, "split or cut these pages: `python -m tests.docs.prose` counts"
-    assert long == STILL_LONG, "take what is short enough now from STILL_LONG"
+    assert long == set(), "split or cut these pages: `python -m tests.docs.prose` counts"
 
 
 @pytest.mark.parametrize(
