@@ -74,6 +74,14 @@ PROGRAMS = {
         "systemd-analyze is missing: on Debian, run `apt-get install -y systemd`",
     ),
     "recipes": (RECIPES.is_there, "Caddy and judges of recipes are missing: run `make peers`"),
+    "zsh": (
+        lambda: shutil.which("zsh") is not None,
+        "zsh is missing: on Debian, run `apt-get install -y zsh`",
+    ),
+    "fish": (
+        lambda: shutil.which("fish") is not None,
+        "fish is missing: on Debian, run `apt-get install -y fish`",
+    ),
     "redis-server": (
         lambda: shutil.which("redis-server") is not None,
         "Redis is missing: on Debian, run `apt-get install -y redis-server`",

@@ -130,7 +130,7 @@ async def test_a_file_with_types_that_are_looked_up_in_its_module(tmp_path: Path
         ("two:count", "what two:count returns is a int, not a Registry"),
         ("two:wait", "two:wait is async; a function that makes a registry must not be"),
         ("two:Registry", "two:Registry is a type, not a Registry"),
-        ("json", "json has no registries"),
+        ("json", "json makes no Registry"),
         ("https://example.com/mcp", "what is served is FILE.py:REGISTRY or MODULE:REGISTRY"),
     ],
 )

@@ -19,7 +19,7 @@ from trio_mcp.cli.session import Session, command
 from trio_mcp.extensions.tasks import TaskInfo
 from trio_mcp.wire.closest import closest
 from trio_mcp.wire.conversion import to_wire
-from trio_mcp.wire.errors import McpError, ResourceNotFound
+from trio_mcp.wire.errors import METHOD_NOT_FOUND, McpError, ResourceNotFound
 from trio_mcp.wire.extensions import TASKS
 from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.revisions import META_SERVER_INFO, NEWEST
@@ -64,7 +64,7 @@ async def tasks(
     id: Annotated[str, Parameter(help="The task's ID.")],
     /,
 ) -> int:
-    """See to a task that was started with `call --task`.
+    """Show, await or cancel a task that was started with `call --task`.
 
     While it is waited for, what it asks is asked here.
     """
@@ -130,6 +130,10 @@ async def read_resource(
             if meant is None:
                 raise
             raise Failure(f"there is no resource {uri}; did you mean {meant}?") from None
+        except McpError as error:
+            if error.code == METHOD_NOT_FOUND:
+                raise Failure("the server offers no resources") from None
+            raise
     pieces: list[Json] = [to_wire(piece, NEWEST) for piece in found.contents]
     if session.screen.as_json:
         session.screen.json({"contents": pieces})
@@ -144,7 +148,7 @@ async def get_prompt(
     /,
     *arguments: Annotated[str, Parameter(help="KEY=VALUE.")],
 ) -> int:
-    """Have a prompt written."""
+    """Get the messages of a prompt."""
     whole = prompt_field(await find_prompt(session, name))
     complete = await ask_for_missing(session, parse_texts(arguments), whole)
     absent = [name for name in whole.required if name not in complete]

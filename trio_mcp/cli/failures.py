@@ -79,8 +79,19 @@ def report(error: BaseException) -> int:
     if os.environ.get(_DEBUG):
         shown = "".join(traceback.format_exception(error))
         sys.stderr.write(indent(harmless(shown, lines=True), "  "))
-    print(f"{_OURS}{one_line(explain(cause))}", file=sys.stderr)
+    print_error(explain(cause))
     return cause.status if isinstance(cause, Failure) else FAILED
+
+
+def print_error(text: str) -> None:
+    """Print an error as one line on stderr, on a terminal in red."""
+    line = f"{_OURS}{one_line(text)}"
+    if sys.stderr.isatty():
+        from trio_mcp.cli.screen import Screen  # a server on stdio needs no rich
+
+        Screen().note(line, "red")
+    else:
+        print(line, file=sys.stderr)
 
 
 def explain(error: BaseException) -> str:
@@ -130,7 +141,8 @@ def missing(noun: str, name: str, known: list[str], *, of: str = "the server") -
 
 
 def no_option(word: str) -> str:
-    return f"there is no option {word}; arguments are written KEY=VALUE (see --help)"
+    name = word.partition("=")[0].lstrip("-")
+    return f"there is no option {word}; arguments are written KEY=VALUE, as in {name}=1"
 
 
 def place_of(error: BaseException) -> str:

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from trio_mcp.cli.failures import Usage, require
 from trio_mcp.cli.http_options import HttpServerOptions
-from trio_mcp.cli.options import ConnectionOptions, Count, Seconds, pairs, secret_from
+from trio_mcp.cli.options import ConnectionOptions, Count, FileWord, Seconds, pairs, secret_from
 from trio_mcp.cli.serve import RunOptions, run_registry
 from trio_mcp.wire.limits import Limits
 
@@ -50,7 +50,7 @@ _OPTIONS = RunOptions()
 
 
 def openapi(
-    document: Annotated[str, Parameter(help="A file, or a URL, of JSON or YAML.")],
+    document: Annotated[FileWord, Parameter(help="A file, or a URL, of JSON or YAML.")],
     /,
     *,
     service: ServiceOptions = ServiceOptions(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 from urllib.parse import urlsplit
 
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
     from trio_mcp.client.http.options import HttpOptions
     from trio_mcp.transports.process import ProcessOptions
 
+    FileWord = str
+else:  # It stays a str, which the parser tries first. Because of Path, shells complete files.
+    FileWord = str | Path
+
 TargetWord = Annotated[
-    str,
+    FileWord,
     Parameter(
         name="TARGET",
         help="FILE.py:REGISTRY, MODULE:REGISTRY or a URL; or else a command, last, after --.",

@@ -14,7 +14,7 @@ from trio_mcp import serve as serve_stdio
 from trio_mcp.cli.failures import OK, Usage
 from trio_mcp.cli.http_options import HttpServerOptions
 from trio_mcp.cli.logs import LogOptions
-from trio_mcp.cli.options import Seconds, as_words
+from trio_mcp.cli.options import FileWord, Seconds, as_words
 from trio_mcp.cli.target import OURSELVES, load_registry, registry_target
 from trio_mcp.server.importing import serving_refused
 from trio_mcp.system.lifeline import hold_on
@@ -54,7 +54,7 @@ class ServerOptions(RunOptions):
 
 def serve(
     target: Annotated[
-        str,
+        FileWord,
         Parameter(
             help="FILE.py:REGISTRY or MODULE:REGISTRY, or a function that makes the registry; the "
             "name may be left out if there is one registry only."

@@ -10,8 +10,10 @@ import importlib
 import importlib.util
 import inspect
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
@@ -20,6 +22,7 @@ from attrs import field, frozen
 
 from trio_mcp.cli.failures import Failure, Usage, cause_of, located, place_of
 from trio_mcp.server.importing import ServedByImport
+from trio_mcp.wire.closest import did_you_mean
 
 if TYPE_CHECKING:
     from trio_mcp.registry import Registry
@@ -32,6 +35,11 @@ _PARTS: Final = re.compile(r"(?P<place>([A-Za-z]:(?=[\\/]))?[^:]*)(:(?P<registry
 _NUL: Final = "\0"
 _ADDRESS: Final = re.compile(r"\w[\w.-]*:\d+(/|$)|(localhost|\w[\w-]*(\.[\w-]+)+)/")
 """How a URL without its scheme begins."""
+_MAX_FILES: Final = 50
+_MAX_READ: Final = 65536
+"""Files, and bytes of each, in which a server is looked for."""
+_PEERS: Final = ("fastmcp.", "mcp.")
+"""How the names of the modules of other libraries for servers begin."""
 _HOW_URLS_BEGIN: Final = "a URL begins with http:// or https://"
 
 
@@ -84,11 +92,35 @@ def parse_target(word: str) -> Target:
         raise TargetError(f"{_HOW_URLS_BEGIN}, as in http://{word}")
     elif "://" in word:
         raise TargetError(f"{_HOW_URLS_BEGIN}, not with {word.partition('://')[0]}://")
-    elif not _is_module(place):
-        raise TargetError(
-            f"there is no module {place!r}; a file is given as FILE.py, and a command after --"
-        )
+    else:
+        _refuse_directory(place)
+        if not _is_module(place):
+            raise TargetError(_no_module(place))
     return Target(word, registry=word)
+
+
+def _refuse_directory(place: str) -> None:
+    folder = Path(place)
+    if folder.is_dir() and not (folder / "__init__.py").exists():
+        example = server_in(folder) or folder / "server.py"
+        raise TargetError(f"{place} is a directory; give a file in it, as in {example}")
+
+
+def _no_module(place: str) -> str:
+    if Path(place).is_file():
+        return f"{place} is not a Python file; a command comes after --, as in: -- ./{place}"
+    if shutil.which(place):
+        return f"{place} is a program; a command comes after --, as in: -- {place} server.py"
+    return f"there is no module {place!r}; a file is given as FILE.py, and a command after --"
+
+
+def server_in(folder: Path = Path()) -> str | None:
+    """Return a Python file in a directory that makes a registry, if there is one."""
+    for path in sorted(folder.glob("*.py"))[:_MAX_FILES]:
+        with suppress(OSError), path.open("rb") as file:
+            if b"Registry(" in file.read(_MAX_READ):
+                return str(path)
+    return None
 
 
 def word_of_environment(text: str) -> str:
@@ -153,13 +185,24 @@ def load_registry(target: str) -> Registry:
             kind = type(found).__name__
             raise TargetError(f"{target} is a {kind}, not a Registry{_instead(registries)}")
         return found
+    if not registries:
+        raise TargetError(_no_registry(place, module))
     meant = _outermost(registries.values())
     if len(meant) != 1:
         raise TargetError(
-            f"{place} has {len(registries) or 'no'} registries; say which: {place}:REGISTRY"
+            f"{place} has {len(registries)} registries; say which: {place}:REGISTRY"
             + _instead(registries)
         )
     return meant[0]
+
+
+def _no_registry(place: str, module: ModuleType) -> str:
+    if any(type(each).__module__.startswith(_PEERS) for each in vars(module).values()):
+        return (
+            f"{place} is a server for FastMCP or the official SDK: trio-mcp port {place} reports "
+            f"what to change; as it is, it runs after --, as in: -- python {place}"
+        )
+    return f"{place} makes no Registry, as in: mcp = Registry('my-server')"
 
 
 def _outermost(registries: Iterable[Registry]) -> list[Registry]:
@@ -194,7 +237,8 @@ def _instead(registries: dict[str, Registry]) -> str:
 def _existing(place: str) -> Path:
     path = Path(place)
     if not path.is_file():
-        raise TargetError(f"there is no file {path}")
+        meant = did_you_mean(path.name, (each.name for each in path.parent.glob("*.py")))
+        raise TargetError(f"there is no file {path}{meant}")
     return path
 
 
@@ -209,6 +253,7 @@ def _is_module(name: str) -> bool:
 
 
 def _load_module(name: str) -> ModuleType:
+    _refuse_directory(name)
     sys.path.insert(0, "")  # as `python -m` does
     try:
         return importlib.import_module(name)

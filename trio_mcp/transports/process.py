@@ -422,4 +422,6 @@ async def _spawn(
         # At once: a cancellation from here on has a group to end.
         return process, system_processes.group_of(process.pid)
     except (OSError, ValueError) as error:
-        raise CannotStart(f"{command[0]} cannot be started: {error}") from error
+        is_program = isinstance(error, OSError) and error.filename == command[0]
+        why = getattr(error, "strerror", None) if is_program else None
+        raise CannotStart(f"{command[0]} cannot be started: {why or error}") from error

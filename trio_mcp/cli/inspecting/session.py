@@ -358,7 +358,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "prompt": Command(
         "prompt NAME [KEY=VALUE …]",
-        "Have a prompt written.",
+        "Get the messages of a prompt.",
         lambda self, name, *words: get_prompt(self.session, name, *words),
     ),
     "complete": Command(

@@ -59,9 +59,9 @@ def new(name: str, /) -> int:
         with place.open("x", encoding="utf-8") as file:
             file.write(text.substitute(values))
     screen = Screen()
-    screen.text(f"{project}/ is there. Next:")
-    screen.text(f"  cd {project}")
-    screen.text(f"  trio-mcp call {module}.py greet name=Ada")
+    screen.text(f"Created {project}/. Next:")
+    for command in (f"cd {project}", f"trio-mcp call {module}.py greet name=Ada"):
+        screen.text(f"  {command}", "cyan")
     return OK
 
 

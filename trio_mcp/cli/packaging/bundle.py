@@ -17,6 +17,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from trio_mcp.cli.failures import OK, Failure, Usage
+from trio_mcp.cli.options import FileWord
 from trio_mcp.cli.packaging.project import Project, find_project
 from trio_mcp.cli.screen import Screen, to_json
 from trio_mcp.cli.target import folder_of, load_registry, registry_target, split_target
@@ -43,7 +44,9 @@ _LONGEST_NAME: Final = 64
 
 
 def bundle(
-    target: Annotated[str, Parameter(name="TARGET", help="FILE.py:REGISTRY or MODULE:REGISTRY.")],
+    target: Annotated[
+        FileWord, Parameter(name="TARGET", help="FILE.py:REGISTRY or MODULE:REGISTRY.")
+    ],
     /,
     *,
     output: Annotated[Path | None, Parameter(alias="-o")] = None,

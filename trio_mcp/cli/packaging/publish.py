@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from cyclopts import Parameter
 
 from trio_mcp.cli.failures import OK, Failure, Usage
+from trio_mcp.cli.options import FileWord
 from trio_mcp.cli.packaging.bundle import settings_of
 from trio_mcp.cli.packaging.project import Project, find_project
 from trio_mcp.cli.screen import Screen, to_json
@@ -30,7 +31,9 @@ _FORGES: Final = {"github.com": "github", "gitlab.com": "gitlab"}
 
 
 def publish(
-    target: Annotated[str, Parameter(name="TARGET", help="FILE.py:REGISTRY or MODULE:REGISTRY.")],
+    target: Annotated[
+        FileWord, Parameter(name="TARGET", help="FILE.py:REGISTRY or MODULE:REGISTRY.")
+    ],
     /,
     *,
     name: str,
