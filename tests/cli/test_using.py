@@ -238,6 +238,7 @@ def test_a_server_that_offers_nothing(cli: CommandLine) -> None:
             assert outcome.err == f"The server offers no {command}.\n"
             assert cli(command, url, "--json").json[command] == []
         assert cli("call", url, "x").error == "the server has no tool 'x': it has none at all"
+        assert cli("read", url, "note://x").error == "the server offers no resources"
 
 
 def test_any_command_after_the_dashes(cli: CommandLine) -> None:

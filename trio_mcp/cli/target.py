@@ -197,7 +197,7 @@ def load_registry(target: str) -> Registry:
 
 
 def _no_registry(place: str, module: ModuleType) -> str:
-    if any(type(each).__module__.startswith(_PEERS) for each in vars(module).values()):
+    if any(type(value).__module__.startswith(_PEERS) for value in vars(module).values()):
         return (
             f"{place} is a server for FastMCP or the official SDK: trio-mcp port {place} reports "
             f"what to change; as it is, it runs after --, as in: -- python {place}"
@@ -237,7 +237,8 @@ def _instead(registries: dict[str, Registry]) -> str:
 def _existing(place: str) -> Path:
     path = Path(place)
     if not path.is_file():
-        meant = did_you_mean(path.name, (each.name for each in path.parent.glob("*.py")))
+        others = (other.name for other in path.parent.glob("*.py"))
+        meant = did_you_mean(path.name, others)
         raise TargetError(f"there is no file {path}{meant}")
     return path
 
