@@ -84,7 +84,7 @@ check: $(VENV)/.lint $(VENV)/.docs  ## Check format, lint, spelling, words, work
 	@$(MAKE) --no-print-directory -j2 docs types types-on-win32 types-on-darwin
 
 # With the schemas and rules that these packages have in them: nothing is fetched.
-SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema vendor
+SCHEMA = $(BIN)/check-jsonschema --builtin-schema vendor
 workflows: $(VENV)/.lint
 	@$(SCHEMA).github-workflows .github/workflows/*.yml
 	@$(SCHEMA).dependabot .github/dependabot.yml

@@ -59,14 +59,22 @@ class Environment:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of the last commit."""
-    folder = tmp_path_factory.mktemp("wheel")
-    export(folder / "sources")
-    (file,) = build(
-        folder / "sources", folder / "dist", git("log", "-1", "--format=%ct"), FIRST, "wheel"
-    )
-    return file
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The last commit, as a folder."""
+    folder = tmp_path_factory.mktemp("a checkout") / "trio-mcp"
+    export(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dist(checkout: Path) -> list[Path]:
+    """The sources and the wheel of the last commit."""
+    return build(checkout, checkout.with_name("dist"), git("log", "-1", "--format=%ct"), FIRST)
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: list[Path]) -> Path:
+    return next(file for file in dist if file.suffix == ".whl")
 
 
 @pytest.fixture(scope="module")
@@ -153,14 +161,23 @@ def test_the_site_needs_its_own_extra_only(wheel: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("T1")
-def test_a_new_project_can_be_installed_and_serves(wheel: Path, tmp_path: Path) -> None:
+def test_the_sources_can_be_installed(dist: list[Path], folder: Path, tmp_path: Path) -> None:
     environment = Environment(tmp_path / "environment")
-    environment.install(f"{wheel}[cli]")
+    environment.install(str(next(file for file in dist if file.suffix == ".gz")))
+    assert run_program("core", environment, folder) == ""
+
+
+@pytest.mark.requirement("T1")
+def test_a_new_project_can_be_installed_from_a_checkout_and_serves(
+    checkout: Path, tmp_path: Path
+) -> None:
+    environment = Environment(tmp_path / "environment")
+    environment.install(f"trio-mcp[cli] @ {checkout.as_uri()}")
     made = environment.run("-m", "trio_mcp", "new", "demo", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     project = tmp_path / "demo"
     own = Environment(tmp_path / "own")
-    own.install(f"{project}[test]")
+    own.install("--editable", f"{project}[test]")
     tested = own.run("-m", "pytest", "-q", "-W", "error", cwd=project)
     assert "4 passed" in tested.stdout, tested.stdout
     script = str(own.folder / "bin" / "demo")
