@@ -36,7 +36,7 @@ test: $(VENV)/.test  ## Run all tests that need nothing but Python
 test-all: rest  ## Run all tests, those that need other programs as well
 	@$(MAKE) --no-print-directory test
 
-rest: $(VENV)/.test $(VENV)/.release peers windows  ## Run what `make test` leaves out: it needs other programs, or long
+rest: $(VENV)/.test $(VENV)/.release peers windows docs  ## Run what `make test` leaves out: it needs other programs, or long
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "needs or long"
 	@$(BIN)/python -m pytest -m "hypothesis and not needs" --hypothesis-profile explore
 	@$(BIN)/python -m tests.fuzz.run --runs 500
@@ -103,6 +103,7 @@ format: $(VENV)/.lint  ## Put the code in order
 	@$(BIN)/ruff check --fix .
 
 docs: $(VENV)/.docs  ## Build the documentation site into docs/_build
+	@rm -rf docs/_build
 	@$(BIN)/python -m sphinx --quiet --fresh-env --nitpicky --fail-on-warning --keep-going \
 		docs docs/_build
 

@@ -33,6 +33,7 @@ extensions = [
     "docs._ext.classes",
     "docs._ext.drawings",
     "docs._ext.generated",
+    "docs._ext.markdown",
     "docs._ext.measured",
     "docs._ext.members",
     "docs._ext.menu",
@@ -171,7 +172,7 @@ def read_docstring(app: Any, what: str, name: str, it: Any, options: Any, lines:
 def setup(app: Any) -> None:
     """Connect what is defined here."""
     app.connect("missing-reference", find_documented)
-    app.connect("doctree-resolved", show_titles)
+    app.connect("doctree-resolved", show_titles, priority=100)
     app.connect("autodoc-process-signature", mend_signature)
     app.connect("autodoc-process-bases", show_bases)
     app.connect("autodoc-process-docstring", read_docstring)

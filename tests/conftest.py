@@ -23,7 +23,7 @@ from tests.interop.packages import (
     UV,
     are_installed,
 )
-from tests.support.processes import SYSTEM_PATH
+from tests.support.processes import ROOT, SYSTEM_PATH
 
 # A failure comes again, and none comes by chance. `make rest` looks twenty times as far.
 settings.register_profile("steady", deadline=None, derandomize=True, max_examples=10)
@@ -53,6 +53,10 @@ PROGRAMS = {
     "twine": (
         lambda: all(map(find_spec, ("check_wheel_contents", "hatchling", "pyroma", "twine"))),
         "what releases are built with is missing: run `make .venv/.release`",
+    ),
+    "site": (
+        lambda: (ROOT / "docs" / "_build" / "llms.txt").exists(),
+        "the site is not built: run `make docs`",
     ),
     "uv": (UV.is_there, "uv is missing: run `make peers`"),
     "servers": (SERVERS.is_there, "servers from PyPI are missing: run `make peers`"),

@@ -23,6 +23,14 @@ _DIRECTIVE = re.compile(
     r"|^\.\. autoclass:: (?P<name>[\w.]+)\n(?P<options>(?: {3,}\S.*\n)*)\n*",
     re.MULTILINE,
 )
+_TABLE = """\
+.. list-table::
+   :widths: 35 65
+   :header-rows: 1
+
+   * - Class
+     - What it is
+"""
 
 
 @frozen
@@ -48,8 +56,9 @@ class ClassPage:
 
     @property
     def text(self) -> str:
-        """What stands on it."""
+        """What stands on it, after what previews of links to it show."""
         return (
+            f":og:description: {self.summary.replace('`', '')}\n\n"
             f"{self.name}\n{'=' * len(self.name)}\n\n"
             f".. currentmodule:: {self.module}\n\n"
             f".. code-block:: python\n\n   from {self.module} import {self.name}\n\n"
@@ -58,10 +67,14 @@ class ClassPage:
 
     @property
     def row(self) -> str:
-        """Its row on the page of its subject: a link, and the first line of its docstring."""
+        """Its row on the page of its subject."""
+        return f"   * - :py:class:`~{self.module}.{self.name}`\n     - {self.summary}\n"
+
+    @property
+    def summary(self) -> str:
+        """The first line of its docstring."""
         kind = getattr(import_module(self.module), self.name)
-        summary = (inspect.getdoc(kind) or "").partition("\n")[0]
-        return f"   * - :py:class:`~{self.module}.{self.name}`\n     - {summary}\n"
+        return (inspect.getdoc(kind) or "").partition("\n")[0]
 
 
 def pages_of(text: str) -> Iterator[ClassPage]:
@@ -86,7 +99,7 @@ def with_tables(text: str) -> str:
     runs = groupby(enumerate(pages), lambda each: sum(first <= each[0] for first in firsts))
     for _, run in reversed([(number, list(run)) for number, run in runs]):
         members = [page for _, page in run]
-        table = "".join([".. list-table::\n   :widths: 35 65\n\n", *(page.row for page in members)])
+        table = "".join([_TABLE, *(page.row for page in members)])
         listed = "".join(f"   {page.path}\n" for page in members)
         shown = f"{table}\n.. toctree::\n   :hidden:\n\n{listed}\n"
         text = f"{text[: members[0].span[0]]}{shown}{text[members[-1].span[1] :]}"

@@ -219,7 +219,10 @@ def commands() -> str:
     from trio_mcp.cli.app import make_app
 
     text = generate_markdown_docs(make_app(), generate_toc=False, heading_level=1)
-    return text[text.index("\n## ") + 1 :]
+    options = re.sub(
+        r"(?<![\w`-])--(?:[a-z][a-z-]+)?(?![\w`-])(?=[^`]*$)", r"`\g<0>`", text, flags=re.M
+    )
+    return options[options.index("\n## ") + 1 :]
 
 
 GENERATED: Mapping[str, Callable[[], str]] = {

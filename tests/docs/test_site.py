@@ -29,10 +29,10 @@ def documented() -> list[str]:
     names = []
     for page in sorted((DOCS / "reference").glob("*.rst")):
         module = ""
-        for kind, name in re.findall(r"^\.\. (\w+):: ([\w.]+)$", page.read_text(), re.MULTILINE):
+        for kind, name in re.findall(r"^\.\. ([\w:]+):: ([\w.]+)$", page.read_text(), re.MULTILINE):
             if kind == "currentmodule":
                 module = name
-            elif kind.startswith("auto"):
+            elif kind.startswith(("auto", "py:data")):
                 names.append(f"{module}.{name}")
     return names
 
