@@ -139,7 +139,7 @@ def _signature(writer: _Writer, node: nodes.Element) -> str:
 
 
 def _is_link_to_source(node: nodes.Node) -> bool:
-    return any("viewcode-link" in each["classes"] for each in node.findall(nodes.inline))
+    return any("viewcode-link" in part["classes"] for part in node.findall(nodes.inline))
 
 
 def _described(writer: _Writer, node: nodes.Element) -> str:
