@@ -13,20 +13,23 @@ from typing import Any
 
 import trio
 
-from benchmarks.faults.run import ANSWERS, CLIENTS, SERVERS, Part, libraries, measure
+from benchmarks.faults.run import ANSWERS, CLIENTS, GUEST_SERVERS, SERVERS, Part, measure
 from benchmarks.records import provenance, write
 from benchmarks.tables import table
 
-PARTS: Mapping[str, Part] = {"servers": SERVERS, "clients": CLIENTS, "answers": ANSWERS}
+PARTS: Mapping[str, Part] = {
+    "servers": SERVERS,
+    "guests": GUEST_SERVERS,
+    "clients": CLIENTS,
+    "answers": ANSWERS,
+}
 
 
 async def _run(parts: Sequence[str], rounds: int) -> dict[str, Any]:
-    found = libraries(install=True)
-    headers = ["", *(each.title for each in found)]
     made: dict[str, Any] = {}
     for name in parts:
-        rows = await measure(PARTS[name], found, rounds)
-        made[name] = {"headers": headers, "rows": rows}
+        made[name] = await measure(PARTS[name], rounds)
+        headers, rows = made[name]["headers"], made[name]["rows"]
         print(table(headers, rows, left=range(len(headers))), end="\n\n", flush=True)
     return made
 

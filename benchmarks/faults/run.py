@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import trio
 from attrs import evolve, frozen
@@ -15,6 +16,7 @@ from benchmarks.faults.session import talking
 from benchmarks.packages import find_fastmcp
 from benchmarks.peers import OURS, TYPESCRIPT, Peer, find_python, find_typescript, python_server
 from benchmarks.processes import Command
+from benchmarks.work import GUESTS
 
 
 @frozen
@@ -55,6 +57,15 @@ def libraries(*, install: bool) -> list[Library]:
     ]
 
 
+def guests(*, install: bool) -> list[Library]:
+    """Name servers of other projects, made with other libraries.
+
+    Args:
+        install: Whether packages that are not there yet are installed.
+    """
+    return [Library(each.peer(install=install), Command([], {})) for each in GUESTS]
+
+
 Try = Callable[[Library], Awaitable[Seen]]
 
 
@@ -65,10 +76,12 @@ class Part:
     Args:
         tries: By what happens.
         once: Those that take so long that they are tried in one round, with all libraries at once.
+        find: Names those that take part.
     """
 
     tries: Mapping[str, Try]
     once: Collection[str] = ()
+    find: Callable[..., list[Library]] = libraries
 
 
 async def _fault(fault: servers.Fault, library: Library) -> Seen:
@@ -94,14 +107,18 @@ async def _question(question: Question | Listed, library: Library) -> Seen:
 SERVERS = Part(
     {name: partial(_fault, fault) for name, fault in servers.FAULTS.items()}, servers.ONCE
 )
+GUEST_SERVERS = Part(
+    {name: partial(_fault, servers.FAULTS[name]) for name in servers.ANYWHERE}, find=guests
+)
 CLIENTS = Part(
     {name: partial(_meeting, fault) for name, fault in clients.FAULTS.items()}, clients.ONCE
 )
 ANSWERS = Part({name: partial(_question, it) for name, it in QUESTIONS.items()})
 
 
-async def measure(part: Part, found: Sequence[Library], rounds: int) -> list[list[str]]:
-    """Try all of a part; return the rows of its table."""
+async def measure(part: Part, rounds: int) -> dict[str, Any]:
+    """Try all of a part; return its table."""
+    found = part.find(install=True)
     rows = []
     for name, tried in part.tries.items():
         row = await (
@@ -109,7 +126,7 @@ async def measure(part: Part, found: Sequence[Library], rounds: int) -> list[lis
         )
         rows.append([name, *map(cell, row)])
         print(rows[-1], flush=True)
-    return rows
+    return {"headers": ["", *(each.title for each in found)], "rows": rows}
 
 
 async def _in_turn(tried: Try, found: Sequence[Library], rounds: int) -> list[list[Seen]]:

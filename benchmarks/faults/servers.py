@@ -98,7 +98,10 @@ async def raises(session: Session) -> str:
 
 async def no_message(session: Session) -> str:
     await session.write(b"this is no message\n")
-    after = await session.call("wait", seconds=0)
+    try:
+        after = await session.ping()
+    except trio.BrokenResourceError:  # it has ended already
+        after = None
     answers = [await session.answer(id, 0.1) for id in (None, "")]
     became = next((said(answer) for answer in answers if answer), "no answer")
     return f"{became}; the connection {'goes on' if after else 'is lost'}"
@@ -139,11 +142,7 @@ async def _settled(session: Session) -> None:
 
 async def long_line(session: Session) -> Growth:
     before = session.memory()
-    head, tail = session.era.request(
-        999,
-        "tools/call",
-        {"name": "wait", "arguments": {"seconds": 0}, "_meta": {"x": "?"}},
-    ).split(b"?")
+    head, tail = session.era.request(999, "ping", {"_meta": {"x": "?"}}).split(b"?")
     await session.write(head)
     chunk = b"x" * 1_000_000
     for _ in range(_LINE // len(chunk)):
@@ -172,3 +171,5 @@ FAULTS: Mapping[str, Fault] = {
 """By what happens."""
 ONCE = {"A tool that never ends"}
 """What takes so long that it is tried in one round only."""
+ANYWHERE = ("A line of 200 MB", "A line that is no message")
+"""What needs no tool, so that any server can be tried."""

@@ -70,6 +70,10 @@ class Session:
         """Call a tool, and wait for the answer."""
         return await self.answer(await self.begin_call(tool, **arguments), within)
 
+    async def ping(self) -> Answer:
+        """Ask whether it is still there."""
+        return await self.answer(await self.begin("ping", {}), 10.0)
+
     async def read(self) -> None:
         """Take apart what the server writes."""
         assert self.process.stdout is not None

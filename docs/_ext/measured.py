@@ -5,8 +5,9 @@
 
 The first word is the record, in `docs/measured`. The second is the part: `run` says how it was
 made; of the benchmarks, a contest by its name; of the conformance suite, `summary`, or the
-scenarios of a side by its name; of the peers, `servers`, `clients` and `answers`; of the soak,
-`counted` and `seen`; of the others, `counted`. A record that is missing or broken breaks the build.
+scenarios of a side by its name; of the peers, `servers`, `guests`, `clients` and `answers`; of the
+soak, `counted` and `seen`; of the others, `counted`. A record that is missing or broken breaks the
+build.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,7 @@ from docs._ext.records import (
     RecordError,
     Scenario,
     Soak,
+    Table,
     load,
 )
 
@@ -169,7 +171,8 @@ def _by_harm(record: Faults) -> Callable[[Sequence[str]], list[float]]:
 
 
 def _show_peers(record: Peers, part: str) -> Iterator[nodes.Node]:
-    tables = {"servers": record.servers, "clients": record.clients, "answers": record.answers}
+    names = ("servers", "guests", "clients", "answers")
+    tables: dict[str, Table] = {name: getattr(record, name) for name in names}
     if part == "run":
         yield _origin(record.made, {"Rounds": str(record.rounds)})
     elif part in tables:

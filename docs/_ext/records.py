@@ -155,6 +155,7 @@ class Peers:
     made: Made
     rounds: int
     servers: Table
+    guests: Table
     clients: Table
     answers: Table
 

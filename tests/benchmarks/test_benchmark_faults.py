@@ -58,6 +58,7 @@ def test_a_cell_says_how_often_what_was_seen(seen, said):
 def test_all_that_can_be_tried_is_in_the_record():
     for of, tried in (
         (RECORD.servers, servers.FAULTS),
+        (RECORD.guests, servers.ANYWHERE),
         (RECORD.clients, clients.FAULTS),
         (RECORD.answers, QUESTIONS),
     ):
