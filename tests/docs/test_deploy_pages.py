@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import resource
 import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+import trio
 import yaml
 
 from tests.docs.pages import blocks_of
@@ -58,6 +62,92 @@ async def test_the_server_for_many_people_serves_and_wants_a_token() -> None:
                 raise AssertionError("nobody is let in without a token")
         server.process.terminate()
         assert await server.exit() == 0
+
+
+SHARE = """
+from functools import partial
+import logging, sys, trio
+from press import registry
+from trio_mcp import HttpLimits, HttpPolicy, SessionOptions, serve_http
+logging.basicConfig(level=logging.INFO)
+logging.getLogger("trio_mcp.http").addFilter(lambda record: "Serving" in record.getMessage())
+sessions, connections = map(int, sys.argv[1:])
+trio.run(partial(
+    serve_http, registry, port=0, own_process=True,
+    sessions=SessionOptions(max_sessions=sessions),
+    http_limits=HttpLimits(max_connections=connections),
+    policy=HttpPolicy(max_concurrent_each=connections),  # they all come from one address here
+))
+"""
+"""A server with the bounds of the program for many people, and no tokens."""
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Enough open files for the test, and for the server that it starts."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 16384), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("many_files")
+async def test_an_instance_has_room_for_its_share_of_the_people(tmp_path: Path) -> None:
+    program = MANY.read_text()
+    (sessions,) = re.findall(r"max_sessions=(\d+)", program)
+    (connections,) = re.findall(r"max_connections=(\d+)", program)
+    (people,) = re.findall(r"5,000 / 3 = ([\d,]+) sessions", HUB.read_text())
+    (promised,) = re.findall(r"takes less than (\d+) MB", HUB.read_text())
+    command = [sys.executable, "-c", SHARE, sessions, connections]
+    environment = ENVIRONMENT | {"PYTHONPATH": f"{ROOT}:{RECIPES}"}
+    async with running(command, env=environment) as server, AsyncExitStack() as streams:
+        await server.said(b"Serving press at")
+        (port,) = re.findall(rb"Serving press at http://127.0.0.1:(\d+)", bytes(server.stderr))
+        before = server.memory()
+        crowd = trio.CapacityLimiter(50)
+
+        async def come() -> None:
+            async with crowd:
+                _, headers = await ask(int(port), "POST", HELLO, streams=None)
+                found = re.search(r"(?i)^mcp-session-id: (\S+)", headers, re.MULTILINE)
+                assert found, headers
+                status, _ = await ask(int(port), "GET", "", found[1], streams)
+                assert status == 200
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(int(people.replace(",", ""))):
+                nursery.start_soon(come)
+        assert server.memory() - before < int(promised) * 1_000_000
+
+
+HELLO = (
+    '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",'
+    '"capabilities":{},"clientInfo":{"name":"one of many","version":"1"}}}'
+)
+
+
+async def ask(
+    port: int, method: str, body: str, session: str = "", streams: AsyncExitStack | None = None
+) -> tuple[int, str]:
+    """Make a request of an older client; keep its connection open in the stack, if there is one."""
+    lines = [
+        f"{method} /mcp HTTP/1.1",
+        "Host: 127.0.0.1",
+        "Accept: application/json, text/event-stream",
+    ]
+    lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"] * (method == "POST")
+    lines += [f"Mcp-Session-Id: {session}", "Mcp-Protocol-Version: 2025-11-25"] * bool(session)
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    await stream.send_all("\r\n".join([*lines, "", body]).encode())
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += await stream.receive_some()
+    if streams is None:
+        await stream.aclose()
+    else:
+        streams.push_async_callback(stream.aclose)
+    return int(head.split()[1]), head.decode()
 
 
 def test_alerts_ask_for_what_there_is() -> None:
