@@ -552,6 +552,38 @@ async def test_questions_are_bounded_and_further_ones_wait() -> None:
 
 
 @f11
+async def test_a_server_that_pings_and_takes_no_answers_makes_no_client_grow() -> None:
+    script, may_end = Script("legacy"), trio.Event()
+    waiting = most = taken = 0
+
+    async def take(incoming: Incoming) -> None:
+        nonlocal waiting, most, taken
+        waiting += 1
+        taken += 1
+        most = max(most, waiting)
+        await may_end.wait()
+        waiting -= 1
+        await incoming.json({}, 202)
+
+    async def call(incoming: Incoming) -> None:
+        await incoming.start()
+        for id in range(10):
+            await incoming.event({"jsonrpc": "2.0", "id": id, "method": "ping"})
+        await script.wait_for(lambda: waiting == 3)
+        await wait_all_tasks_blocked(0.01)
+        may_end.set()
+        await script.wait_for(lambda: taken == 10)
+        await incoming.event(incoming.answer({"content": []}))
+        await incoming.end()
+
+    async with serving(script) as url:
+        async with connect(url, limits=Limits(max_concurrent_calls=3), http=QUIET) as client:
+            script.on |= {"tools/call": call, "POST": take}
+            assert (await client.call_tool("echo")).success
+    assert most == 3
+
+
+@f11
 async def test_a_question_that_waits_for_others_can_be_called_off() -> None:
     script = Script("legacy")
     asked: list[object] = []

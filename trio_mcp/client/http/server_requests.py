@@ -36,13 +36,14 @@ class ServerRequests:
 
     def __init__(self, handler: Handler, post: Post, nursery: trio.Nursery, limits: Limits) -> None:
         self._inbound = Inbound(handler, Slots(limits.max_concurrent_calls))
+        self._posts = trio.Semaphore(limits.max_concurrent_calls)  # of what is answered at once
         self._runner = Runner(limits.cancel_timeout)
         self._post = post
         self._nursery = nursery
         nursery.start_soon(self._runner.watch)
 
     async def answer(self, request: Request, session: Session) -> None:
-        """Start to answer a request, once there is a slot for it.
+        """Start to answer a request, once there is a slot for it, or for the POST of its answer.
 
         One that is open already was sent again on a resumed stream, and is not answered again.
         """
@@ -51,7 +52,8 @@ class ServerRequests:
         opened = self._inbound.admit(request, _PostChannel(self._post, session))
         if not isinstance(opened, InboundRequest):
             line = reply_line(request.id, opened)
-            self._nursery.start_soon(self._post, session, line)
+            await self._posts.acquire()
+            self._nursery.start_soon(self._post_at_once, session, line)
             return
         try:  # a stream that brings more than there are slots for is not read on
             await wait_for_slots(opened)
@@ -59,6 +61,12 @@ class ServerRequests:
             self._inbound.close(opened)
             raise
         self._nursery.start_soon(self._runner.run, opened)
+
+    async def _post_at_once(self, session: Session, line: bytes) -> None:
+        try:
+            await self._post(session, line)
+        finally:
+            self._posts.release()
 
     def note(self, notification: Notification) -> None:
         self._inbound.note(notification)
