@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.processes import ROOT
 
-pytestmark = pytest.mark.needs("site")
+pytestmark = [pytest.mark.needs("site"), pytest.mark.requirement("T4")]
 
 SITE = ROOT / "docs" / "_build"
 WITHOUT_MARKDOWN = {SITE / f"{name}.html" for name in ("genindex", "search", "py-modindex")}

@@ -51,6 +51,7 @@ def is_broken(page: Path, link: str) -> bool:
     return target.suffix == ".md" and bool(anchor) and anchor not in anchors_of(target)
 
 
+@pytest.mark.requirement("T4")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files_and_headings(page: Path) -> None:
     assert [link for link in links_of(page) if is_broken(page, link)] == []

@@ -148,6 +148,7 @@ REFERENCE = {"promises.md"}
 """Pages that are looked into, not read: they may be as long as they must."""
 
 
+@pytest.mark.requirement("T4")
 def test_no_page_of_prose_is_longer_than_2000_words() -> None:
     long = {page for page, words in prose.pages() if words > prose.LIMIT} - REFERENCE
     assert long == set(), "split or cut these pages: `python -m tests.docs.prose` counts"
@@ -167,6 +168,7 @@ def test_words_are_counted_as_they_are_read(text: str, words: int) -> None:
     assert prose.words_of(text) == words
 
 
+@pytest.mark.requirement("T4")
 def test_the_parts_of_the_menu_are_folded_but_the_one_that_is_read() -> None:
     menu = Menu(
         parts={"Build": ["tools"], "Reference": ["client"]},
@@ -183,6 +185,7 @@ def test_the_parts_of_the_menu_are_folded_but_the_one_that_is_read() -> None:
     assert "classes/Client.html" not in shown["tools"]
 
 
+@pytest.mark.requirement("T4")
 def test_each_class_has_a_page_of_its_own_and_a_row_in_the_place_where_it_is_named() -> None:
     subjects = [page.read_text() for page in sorted((DOCS / "reference").glob("*.rst"))]
     pages = [page for subject in subjects for page in classes.pages_of(subject)]
@@ -220,6 +223,7 @@ def test_every_table_that_is_made_from_the_code_stands_on_one_page() -> None:
     assert sorted(shown) == sorted(generated.GENERATED)
 
 
+@pytest.mark.requirement("T4")
 def test_the_pages_have_every_variable_logger_error_and_code_of_the_package() -> None:
     assert {"MCP_SERVER_URL", "NOTIFY_SOCKET", "TRIO_MCP_DEBUG"} <= generated.find_variables()
     assert {"trio_mcp", "trio_mcp.http", "trio_mcp.audit"} <= generated.find_loggers()
@@ -244,6 +248,7 @@ def test_a_variable_that_the_page_does_not_explain_breaks_the_build(
         generated.variables()
 
 
+@pytest.mark.requirement("T4")
 def test_the_page_of_commands_has_each_with_its_options() -> None:
     page = generated.commands()
     named = re.findall(r"^## trio-mcp ([\w-]+)$", page, re.MULTILINE)
