@@ -521,8 +521,11 @@ async function many(page) {
   await page.mouse.up();
   await page.locator('#detail h2', { hasText: name }).waitFor();
   await page.locator('#items').focus();
+  const entries = await page.evaluate(() => history.length);
+  await page.keyboard.press('ArrowUp');
   await page.keyboard.press('End');
   await page.locator('#detail h2', { hasText: 'tool_09999' }).waitFor();
+  assert.equal(await page.evaluate(() => history.length), entries, 'keys do not fill the history');
   return { search };
 }
 
