@@ -91,8 +91,9 @@ def from_fastapi(
             serves the app, as on stdin and stdout.
         auth: Credentials by the name of a security scheme of the app, as for
             `trio_mcp.compose.openapi.openapi`.
-        authenticate: An async function on Trio that takes the `Context` of a call, and returns
-            what to show for its caller: a bearer token, an `httpx2.Auth`, or `None`.
+        authenticate: An async function that takes the `Context` of a call, and returns what to show
+            for its caller: a bearer token, an `httpx2.Auth`, or `None`. It runs under Trio, or with
+            `on_asyncio` in the event loop.
         only: The operations to offer: an `operationId`, a path (`/pets/*`), a method and a path
             (`GET /pets`), `tag:NAME`, `deprecated`; a list of these; or a function of each.
         leave_out: Of these, the ones that are not offered.
