@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,8 @@ PAGES = [DOCS / "architecture.md", *sorted((DOCS / "architecture").glob("*.md"))
 A_FILE = re.compile(r"`([\w/]+\.py)`")
 A_MEMBER = re.compile(r"`([A-Z]\w+)\.(\w+)`")
 A_CLASS = re.compile(r"`([A-Z][a-z]\w*)`")
+FOR_DEVELOPERS = {"bench", "docs", "lint", "release", "test", "testing"}
+"""Extras whose packages no server and no client needs."""
 OTHERS = {"ContextVar", "Depends", "Host", "Origin"}
 """What is not a class of ours: of Python, a function, headers."""
 
@@ -81,3 +84,19 @@ def test_every_layer_is_explained_in_the_order_of_the_code() -> None:
 def test_every_page_is_linked_from_the_overview() -> None:
     overview = PAGES[0].read_text()
     assert [page.name for page in PAGES[1:] if f"(architecture/{page.name})" not in overview] == []
+
+
+def test_every_dependency_is_explained() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    told = " ".join(" ".join(row) for row in table(PAGES[0], "Package | What for"))
+    for extra in extras.keys() - FOR_DEVELOPERS:
+        assert f"`{extra}`" in told
+    needed = [*project["dependencies"]]
+    needed += [each for name, of in extras.items() if name not in FOR_DEVELOPERS for each in of]
+    names = {re.split(r"[<>=\[]", each)[0].lower().replace("_", "-") for each in needed}
+    assert [name for name in sorted(names - {"trio-mcp"}) if name not in normalised(told)] == []
+
+
+def normalised(text: str) -> str:
+    return text.lower().replace("_", "-")
