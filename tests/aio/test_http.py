@@ -313,6 +313,10 @@ async def test_it_works_under_hypercorn_on_asyncio():
     assert registry.events[-1] == "closed"
 
 
+@pytest.mark.skipif(
+    sys.version_info >= (3, 12),
+    reason="with Python 3.12 and later, Hypercorn waits for connections before it cancels anything",
+)
 @pytest.mark.requirement("F5", "L1")
 @in_asyncio
 async def test_hypercorn_on_asyncio_cancels_requests_without_a_word_and_they_are_answered(

@@ -145,7 +145,8 @@ import os, runpy, sys
 from importlib import import_module
 root, *names = sys.argv[1:]
 os.chdir(root)
-runpy.run_path("docs/conf.py")
+for name in runpy.run_path("docs/conf.py")["extensions"]:
+    import_module(name)
 for name in names:
     module, _, name = name.replace("trio_mcp.trio_mcp.", "trio_mcp.").rpartition(".")
     getattr(import_module(module), name)

@@ -164,6 +164,8 @@ async def test_where_nothing_reads_the_end_waits_no_longer_and_neither_does_what
     assert stderr.read_nowait() == b"too late\n"
 
 
+# From Python 3.13 on it says so, on stderr, when it drops a stream that cannot be flushed.
+@pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
 async def test_a_stderr_that_breaks_holds_up_nothing() -> None:
     ours, theirs = os.pipe()
     stderr = Stderr(ours, theirs)
