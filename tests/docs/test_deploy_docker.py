@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -25,6 +26,7 @@ import trio
 import yaml
 from attrs import define, field
 
+from tests.docs.pages import blocks_of
 from tests.docs.recipes import NAME, RECIPES, address_of, caddy
 from tests.interop import packages
 from tests.store.redis_server import free_port, redis_server
@@ -84,11 +86,10 @@ class Image:
         self.workdir.mkdir(parents=True)
 
     def _copy(self, given: str) -> None:
-        source, target = (Path(each) for each in given.split())
-        copy = shutil.copytree if (self.context / source).is_dir() else shutil.copy
-        copy(
-            self.context / source, self.workdir / target / (source.name if target == Path() else "")
-        )
+        pattern, target = given.split()
+        for source in self.context.glob(pattern):
+            copy = shutil.copytree if source.is_dir() else shutil.copy
+            copy(source, self.workdir / target / (source.name if target == "./" else ""))
 
     def _run(self, given: str) -> None:
         subprocess.run(
@@ -118,16 +119,23 @@ class Image:
 
     @asynccontextmanager
     async def run(
-        self, command: Sequence[str] | None, names: Mapping[str, str]
+        self,
+        command: Sequence[str] | None,
+        names: Mapping[str, str],
+        *,
+        entrypoint: Sequence[str] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> AsyncIterator[Container]:
         """Run it as a container is run, at a port of its own."""
         port = free_port()
-        words = [*self.entrypoint, *(self.command if command is None else command)]
+        words = [*(entrypoint or self.entrypoint), *(self.command if command is None else command)]
         replaced = {"0.0.0.0:8000": f"127.0.0.1:{port}", **names}
         for name, instead in replaced.items():
             words = [word.replace(name, instead) for word in words]
         words[0] = str(self.environment / "bin" / words[0])
-        async with running(words, env=self.variables, cwd=self.workdir) as server:
+        async with running(
+            words, env={**self.variables, **(variables or {})}, cwd=self.workdir
+        ) as server:
             await address_of(server)
             yield Container(self, server, port)
 
@@ -149,13 +157,20 @@ class Container:
         )
         return done.returncode == 0
 
+    async def turns_unhealthy(self) -> None:
+        """Wait for a check that fails: what was seen of the store is believed for a second."""
+        with trio.fail_after(TIME_LIMIT):
+            while await self.is_healthy():
+                pass
+
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     """What the Dockerfile makes, with the wheel beside it as its first lines say."""
     dockerfile = (RECIPES / "Dockerfile").read_text()
     context = tmp_path_factory.mktemp("context")
-    shutil.copy(RECIPES / "press.py", context)
+    for program in RECIPES.glob("*.py"):
+        shutil.copy(program, context)
     (said,) = re.findall(r"^#   (pip wheel .*)$", dockerfile, re.MULTILINE)
     words = shlex.split(said.replace("/path/to/the/checkout", str(ROOT)))
     subprocess.run([sys.executable, "-m", *words, "--quiet"], cwd=context, check=True)
@@ -204,9 +219,29 @@ async def test_the_services_of_the_compose_file_work_together(image: Image, tmp_
                     assert result.text == "Emma is ordered."
             for container in containers.values():
                 assert b'"tool":"order"' in container.server.stderr, "each serves the session"
-            redis.send_signal(19)  # stopped: nothing answers
-            assert not await containers["press-1"].is_healthy()
-            redis.send_signal(18)
+            redis.send_signal(signal.SIGSTOP)
+            await containers["press-1"].turns_unhealthy()
+            redis.send_signal(signal.SIGCONT)
+
+
+async def test_a_program_runs_in_place_of_the_command_line(image: Image, tmp_path: Path) -> None:
+    page = ROOT / "docs" / "guides" / "deploy" / "docker.md"
+    shown = [yaml.safe_load(block.text) for block in blocks_of(page) if block.language == "text"]
+    compose, kubernetes = shown
+    assert kubernetes["command"] == compose["entrypoint"]
+    assert {each["name"]: each["value"] for each in kubernetes["env"]} == compose["environment"]
+    with redis_server(tmp_path) as redis:
+        variables = {
+            "STORE": compose["environment"]["STORE"].replace(
+                "redis:6379", f"127.0.0.1:{redis.port}"
+            )
+        }
+        running = image.run([], {}, entrypoint=compose["entrypoint"], variables=variables)
+        async with running as container:
+            assert await container.is_healthy()
+            redis.send_signal(signal.SIGSTOP)
+            await container.turns_unhealthy()  # so it does use the store
+            redis.send_signal(signal.SIGCONT)
 
 
 def test_the_compose_file_is_valid_and_gives_calls_their_time() -> None:
