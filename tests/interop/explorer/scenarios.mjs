@@ -571,6 +571,19 @@ async function token(page, { token }) {
   assert(!stored.includes(token), 'it is kept in memory only');
 }
 
+/** A server that does not start: the page says why, and tries again when asked. */
+async function broken(page) {
+  const heading = page.getByRole('heading', { name: 'Not connected' });
+  await heading.waitFor();
+  await page.locator('#detail .note', { hasText: 'no luck' }).waitFor();
+  await axeEverywhere(page, 'not connected');
+  await page.locator('#log-toggle').click();
+  await page.locator('#log-clear').click();
+  await page.locator('#main').getByRole('button', { name: 'Reconnect' }).click();
+  await page.locator('#log-list .item').first().waitFor();
+  await heading.waitFor();
+}
+
 /** A server of somebody else's: what it has is listed, and a tool and a resource are used. */
 async function foreign(page, { speaks, tool, values, says, resource }) {
   await page.locator('#status', { hasText: `MCP ${speaks}` }).waitFor();
@@ -623,6 +636,7 @@ async function hostile(page, { schemas }) {
 
 export const scenarios = {
   accessible,
+  broken,
   calls,
   changes,
   crash,

@@ -135,6 +135,11 @@ async def test_a_process_that_dies_is_told_and_started_again(scripts: Path) -> N
         await play(scripts, url, "crash")
 
 
+async def test_a_process_that_does_not_start(scripts: Path) -> None:
+    async with inspecting("--", sys.executable, "-c", "raise SystemExit('no luck')") as url:
+        await play(scripts, url, "broken")
+
+
 @both_eras
 async def test_a_url_through_the_relay(scripts: Path, revision: str) -> None:
     async with serving(kitchen()) as url, inspecting(url.replace("/explorer", "/mcp")) as page:
