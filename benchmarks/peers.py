@@ -104,6 +104,7 @@ def find_typescript(
     install: bool,
     node: str = "node",
     script: str = "typescript_sdk_echo.mjs",
+    package: str = "server",
 ) -> Peer:
     """Look for the TypeScript SDK, version 2, and install it where it is missing.
 
@@ -111,16 +112,17 @@ def find_typescript(
         folder: Where `package.json` is and `node_modules` belongs.
         install: Whether it may be installed.
         node: The name of the interpreter.
-        script: The server in that folder.
+        script: The program in that folder.
+        package: Which package of the SDK it needs.
     """
     peer = Peer(TYPESCRIPT, Command([node, str(folder / script)], {}))
     if shutil.which(node) is None:
         return peer.lacking(f"{node} is not installed")
-    manifest = folder / "node_modules" / "@modelcontextprotocol" / "server" / "package.json"
+    manifest = folder / "node_modules" / "@modelcontextprotocol" / package / "package.json"
     if not manifest.exists():
         reason = _npm_install(folder) if install else "not installed"
         if reason:
-            return peer.lacking(f"@modelcontextprotocol/server: {reason}")
+            return peer.lacking(f"@modelcontextprotocol/{package}: {reason}")
     return evolve(peer, version=json.loads(manifest.read_text(encoding="utf-8"))["version"])
 
 

@@ -36,7 +36,9 @@ async def _run(parts: Sequence[str], rounds: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = ArgumentParser(prog="python -m benchmarks.faults", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="what is tried; all of it")
+    parser.add_argument(
+        "parts", nargs="*", choices=PARTS, help="what is tried; otherwise all of it"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep all of it there")
     options = parser.parse_args()

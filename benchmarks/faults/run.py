@@ -28,7 +28,7 @@ class Library:
 
     @property
     def title(self) -> str:
-        return f"{self.server.name} {self.server.version}".strip()
+        return f"{self.server.name} {self.server.version or self.server.missing}".strip()
 
 
 def libraries(*, install: bool) -> list[Library]:
@@ -52,7 +52,7 @@ def libraries(*, install: bool) -> list[Library]:
         ),
         Library(
             find_typescript(install=install, script="typescript_sdk_faults.mjs"),
-            find_typescript(install=install, script=calling).command,
+            find_typescript(install=install, script=calling, package="client").command,
         ),
     ]
 
