@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
@@ -33,7 +34,7 @@ OnStuck = Callable[[list[str]], None]
 
 def wait_for_stuck(labels: list[str]) -> None:
     """Say that a process which is not ours waits for what Trio cannot end."""
-    logger.error("%s ignores its cancellation; it is waited for", ", ".join(labels))
+    logger.error("%s ignores its cancellation; it is waited for", _counted(labels))
 
 
 _EXIT_STUCK: Final = 70  # EX_SOFTWARE
@@ -41,10 +42,16 @@ _EXIT_STUCK: Final = 70  # EX_SOFTWARE
 
 def leave_process(labels: list[str]) -> None:
     """End a process that is ours, in spite of what Trio cannot end."""
-    logger.critical("%s ignores its cancellation; the process exits", ", ".join(labels))
+    logger.critical("%s ignores its cancellation; the process exits", _counted(labels))
     logging.shutdown()
     kill_living()
     os._exit(_EXIT_STUCK)
+
+
+def _counted(labels: list[str]) -> str:
+    """Name each label once: a thousand calls of one tool are one word, and a number."""
+    counts = Counter(labels).items()
+    return ", ".join(label if count == 1 else f"{label} ({count} calls)" for label, count in counts)
 
 
 class Serving:
