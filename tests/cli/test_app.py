@@ -143,7 +143,10 @@ def test_a_wrong_command_line_is_told_in_one_line(words: list[str], cli: Command
             ["cal", "shop.py", "a b"],
             "there is no command 'cal'; did you mean: trio-mcp call shop.py 'a b'",
         ),
-        (["run", "shop.py"], "there is no command 'run'; did you mean: trio-mcp serve shop.py"),
+        (
+            ["run", "shop.py", "--header", "A: secret"],
+            "there is no command 'run'; did you mean: trio-mcp serve shop.py",
+        ),
         (["dance"], "there is no command 'dance' (trio-mcp --help lists them)"),
         (
             ["--verson"],
@@ -171,6 +174,7 @@ def test_a_wrong_command_line_is_told_what_was_meant(
     outcome = cli(*words)
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.error.startswith(told)
+    assert "secret" not in outcome.error
 
 
 @pytest.mark.parametrize(

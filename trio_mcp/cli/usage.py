@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from cyclopts import CycloptsError, MissingArgumentError, UnknownCommandError, UnknownOptionError
@@ -64,7 +65,8 @@ def _no_command(word: str, rest: Sequence[str]) -> str:
     meant = _ELSEWHERE.get(word) or closest(word, EXAMPLES)
     if meant is None:
         return f"there is no command {word!r} (trio-mcp --help lists them)"
-    return f"there is no command {word!r}; did you mean: {_typed(meant, *rest)}"
+    words = takewhile(lambda other: not other.startswith("-"), rest)  # options may have secrets
+    return f"there is no command {word!r}; did you mean: {_typed(meant, *words)}"
 
 
 def _needs(command: str, name: str, rest: Sequence[str]) -> str:
