@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import resource
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
@@ -14,7 +15,7 @@ import trio
 import yaml
 
 from tests.docs.pages import blocks_of
-from tests.docs.recipes import NAME, RECIPES, agree
+from tests.docs.recipes import NAME, RECIPES, address_of, agree, ours
 from tests.docs.test_readme import table
 from tests.support.processes import ENVIRONMENT, EXAMPLES, ROOT, python, running
 from trio_mcp import Handlers, HttpLimits, HttpOptions, HttpPolicy, Limits, SessionOptions, connect
@@ -64,6 +65,35 @@ async def test_the_server_for_many_people_serves_and_wants_a_token() -> None:
         assert await server.exit() == 0
 
 
+COMMANDS = sorted(
+    {
+        line
+        for page in PAGES
+        for block in blocks_of(page)
+        if block.language == "sh"
+        for line in block.text.splitlines()
+        if "trio-mcp serve press.py " in line
+    }
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_the_commands_of_the_pages_serve(command: str, tmp_path: Path) -> None:
+    """Those that need a Redis have another store here."""
+    words = shlex.split(command.partition("trio-mcp serve press.py ")[2])
+    words[words.index("--http") + 1] = "127.0.0.1:0"
+    store = f"sqlite:///{tmp_path / 'store'}"
+    words = [store if word.startswith("redis://") else word for word in words]
+    start = ours(["trio-mcp", "serve", str(RECIPES / "press.py"), *words, "--log-format", "json"])
+    async with running(start, env=ENVIRONMENT) as server:
+        _, _, port = (await address_of(server)).rpartition(":")
+        status, _ = await ask(int(port), "POST", HELLO, forwarded="192.0.2.7")
+        assert status == 200
+        await server.said(b'"client_address":"')
+        assert (b'"192.0.2.7"' in server.stderr) is ("--trust-proxy" in words)
+
+
 SHARE = """
 from functools import partial
 import logging, sys, trio
@@ -109,7 +139,7 @@ async def test_an_instance_has_room_for_its_share_of_the_people(tmp_path: Path) 
 
         async def come() -> None:
             async with crowd:
-                _, headers = await ask(int(port), "POST", HELLO, streams=None)
+                _, headers = await ask(int(port), "POST", HELLO)
                 found = re.search(r"(?i)^mcp-session-id: (\S+)", headers, re.MULTILINE)
                 assert found, headers
                 status, _ = await ask(int(port), "GET", "", found[1], streams)
@@ -128,7 +158,12 @@ HELLO = (
 
 
 async def ask(
-    port: int, method: str, body: str, session: str = "", streams: AsyncExitStack | None = None
+    port: int,
+    method: str,
+    body: str,
+    session: str = "",
+    streams: AsyncExitStack | None = None,
+    forwarded: str = "",
 ) -> tuple[int, str]:
     """Make a request of an older client; keep its connection open in the stack, if there is one."""
     lines = [
@@ -138,6 +173,7 @@ async def ask(
     ]
     lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"] * (method == "POST")
     lines += [f"Mcp-Session-Id: {session}", "Mcp-Protocol-Version: 2025-11-25"] * bool(session)
+    lines += [f"X-Forwarded-For: {forwarded}"] * bool(forwarded)
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     await stream.send_all("\r\n".join([*lines, "", body]).encode())
     head = b""

@@ -16,7 +16,6 @@ _MODE: Final = re.compile(r"(0o)?0*[0-7]{1,3}")
 _NEEDS: Final = {
     "--unix-socket-mode": "--unix-socket",
     "--tls-key": "--tls-certificate",
-    "--trust-proxy": "--rate",
     "--issuer": "--resource",
     "--resource": "--issuer",
     "--scope": "--issuer",
@@ -57,8 +56,8 @@ class HttpServerOptions:
     rate: Annotated[float | None, Parameter(validator=validators.Number(gt=0, lt=inf))] = None
     """Requests of one client in a second, in the long run."""
     trust_proxy: tuple[str, ...] = ()
-    """An address or network of proxies, or unix, whose X-Forwarded-For says who the client is that
-    --rate is about. May be repeated."""
+    """An address or network of proxies, or unix, whose X-Forwarded-For says who the client is. May
+    be repeated."""
     tls_certificate: str | None = None
     """Speak TLS, with the certificate in this file (PEM)."""
     tls_key: str | None = None
