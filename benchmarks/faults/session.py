@@ -4,7 +4,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any
@@ -131,7 +131,8 @@ async def talking(command: Command, era: Era = LEGACY) -> AsyncIterator[Session]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(session.read)
             first, *others = era.opening
-            await session.write(first)
+            with suppress(trio.BrokenResourceError):  # it has ended, and so does the wait
+                await session.write(first)
             if await session.answer(0, START) is None:
                 raise TimeoutError(f"{command.arguments} did not start")
             await session.write(b"".join(others))
