@@ -204,25 +204,36 @@ async def test_answers_bring_no_more_than_a_share_back(tmp_path: Path, mock_cloc
 
 @each_store
 async def test_one_owner_has_a_share_of_the_bytes_that_are_kept(kind: str, tmp_path: Path) -> None:
-    async with served(kind, tmp_path, max_kept_bytes=200_000) as those:
+    async with served(kind, tmp_path, max_kept_bytes=2_000_000) as those:
         here, there = those.hosts
         results = [
-            await ended(there, ALICE, await call(here, ALICE, "big", size=2300)) for _ in range(4)
+            await ended(there, ALICE, await call(here, ALICE, "big", size=24_000)) for _ in range(4)
         ]
         assert [task["status"] for task in results] == 3 * ["completed"] + ["failed"]
         why = "Your tasks take up as many bytes as they may; try again when some have expired"
         assert results[3]["error"]["message"] == f"The result cannot be kept: {why}"
-        refused = await call(there, ALICE, "echo", value="x" * 4000)
+        refused = await call(there, ALICE, "echo", value="x" * 40_000)
         assert refused == {"code": -32000, "message": why}
-        kept = await ended(here, BOB, await call(there, BOB, "big", size=2300))
+        kept = await ended(here, BOB, await call(there, BOB, "big", size=24_000))
         assert kept["status"] == "completed"
         assert (await ended(there, ALICE, await call(here, ALICE, "add", a=1, b=2)))["result"]
+
+
+async def test_small_tasks_count_with_what_they_take_up_besides(tmp_path: Path) -> None:
+    """Or one owner's would fill a store in memory, which is smaller than all tasks may be."""
+    async with served("memory", tmp_path, max_kept_bytes=200_000) as those:
+        here = those.hosts[0]
+        for _ in range(4):
+            assert isinstance(await call(here, ALICE, "add", a=1, b=2), str)
+        refused = [await call(here, ALICE, "add", a=1, b=2) for _ in range(3)]
+        assert "as many bytes" in refused[-1]["message"]
+        assert isinstance(await call(here, BOB, "add", a=1, b=2), str)
 
 
 @each_store
 async def test_answers_count_as_kept_until_the_task_has_ended(kind: str, tmp_path: Path) -> None:
     gate = Gate()
-    async with served(kind, tmp_path, gate=gate, max_kept_bytes=200_000) as those:
+    async with served(kind, tmp_path, gate=gate, max_kept_bytes=2_000_000) as those:
         here, there = those.hosts
 
         async def answered(text: str) -> Any:
@@ -233,43 +244,43 @@ async def test_answers_count_as_kept_until_the_task_has_ended(kind: str, tmp_pat
             params = {"taskId": id, "inputResponses": dict.fromkeys(task["inputRequests"], answer)}
             return await http_client(there, id, ALICE).request("tasks/update", params)
 
-        assert "result" in await answered("x" * 6000)
-        refused = await answered("x" * 6000)
+        assert "result" in await answered("x" * 60_000)
+        refused = await answered("x" * 60_000)
         assert refused["error"]["code"] == -32000
         assert "Your tasks take up as many bytes" in refused["error"]["message"]
         assert "result" in await answered("x")
         gate.open.set()
         await gate.has_ended(2)
-        while "error" in await answered("x" * 6000):
+        while "error" in await answered("x" * 60_000):
             await trio.sleep(0)  # the end is being written
 
 
 @each_store
 async def test_there_is_a_most_to_all_bytes_that_are_kept(kind: str, tmp_path: Path) -> None:
-    async with served(kind, tmp_path, max_kept_bytes=20_000, owner_share=1) as those:
+    async with served(kind, tmp_path, max_kept_bytes=200_000, owner_share=1) as those:
         here, there = those.hosts
         for who, status in ((ALICE, "completed"), (BOB, "completed"), (BOB, "failed")):
-            task = await ended(there, who, await call(here, who, "big", size=4000))
+            task = await ended(there, who, await call(here, who, "big", size=40_000))
             assert task["status"] == status
         assert "All tasks together take up as many bytes" in task["error"]["message"]
 
 
 async def test_what_has_expired_makes_room(autojump_clock: Any) -> None:
     # The time of day, by which windows are counted, does not jump: the store has forgotten them.
-    options = {"max_kept_bytes": 20_000, "ttl": 1e6, "lease": 1e5}
+    options = {"max_kept_bytes": 200_000, "ttl": 1e6, "lease": 1e5}
     async with connect(make(**options), extensions=[TasksClient()]) as client:
         for _ in range(2):
             for _ in range(3):
-                assert await client.call_tool("big", {"size": 2300})
+                assert await client.call_tool("big", {"size": 24_000})
             for _ in range(2):
                 with pytest.raises(McpError, match="as many bytes as they may"):
-                    await client.call_tool("big", {"size": 2300})
+                    await client.call_tool("big", {"size": 24_000})
             await trio.sleep(2e6)
 
 
 async def test_a_call_takes_up_room_until_its_task_has_ended(tmp_path: Path) -> None:
-    async with served("memory", tmp_path, max_kept_bytes=200_000) as those:
-        host, thing = those.hosts[0], "x" * 8000
+    async with served("memory", tmp_path, max_kept_bytes=2_000_000) as those:
+        host, thing = those.hosts[0], "x" * 80_000
         first = await call(host, ALICE, "paint", thing=thing)
         assert "as many bytes" in (await call(host, ALICE, "paint", thing=thing))["message"]
         await about(host, ALICE, "tasks/cancel", first)
@@ -279,7 +290,7 @@ async def test_a_call_takes_up_room_until_its_task_has_ended(tmp_path: Path) -> 
 
 async def test_one_client_alone_has_it_all() -> None:
     ours, gate = TasksClient(), Gate()
-    async with client_of(make(gate, max_queued=3, max_kept_bytes=20_000), ours) as client:
+    async with client_of(make(gate, max_queued=3, max_kept_bytes=60_000), ours) as client:
         for _ in range(3):
             await ours.start("wait")
         with pytest.raises(McpError, match="There are 3 unfinished tasks already"):

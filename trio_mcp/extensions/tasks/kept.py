@@ -85,6 +85,8 @@ class Bounds:
 
 
 _ENDLESS: Final = Bounds()
+_EACH: Final = 1536
+"""Bytes that a task counts for besides: its entries and their indexes, as measured in memory."""
 
 
 @frozen
@@ -189,7 +191,7 @@ class KeptTasks:
             Put(task, written, ttl=record.ttl or inf),
             Put(called, kept, ttl=inf),
             *self._counted(claim, 1),
-            *self._kept(record, claim, len(kept)),
+            *self._kept(record, claim, len(kept) + _EACH),
         ]
         if lease is None:
             changes.append(News(self.queue))

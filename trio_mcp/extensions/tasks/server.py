@@ -120,9 +120,9 @@ class Tasks(ServerExtension):
             owner's. Those that wait for answers do not count.
         max_queued: How many tasks may be unfinished, in all processes; further ones are refused.
         max_result_bytes: The largest result, as JSON. A larger one fails the task.
-        max_kept_bytes: Bytes of calls, answers and results that are kept, of all tasks; half of
-            them of those that are made in a time of `ttl`. Beyond that, further tasks and answers
-            are refused, and tasks whose results have no room fail.
+        max_kept_bytes: Bytes of calls, answers and results that are kept, of all tasks, and 1.5 KiB
+            more for each; half of them of those that are made in a time of `ttl`. Beyond that,
+            further tasks and answers are refused, and tasks whose results have no room fail.
         owner_share: The part of `max_queued` and `max_kept_bytes` that one owner may have: a
             principal, or without tokens an address. Over stdio and within a process there is but
             one owner, who may have all.
