@@ -217,3 +217,12 @@ def test_what_is_deprecated_is_said() -> None:
 
 def test_names_outside_of_the_tables_exist() -> None:
     assert "paired_ratio" in set(names_in(ROOT / "benchmarks" / "figures.py"))
+
+
+def test_ci_installs_what_tests_need_from_debian() -> None:
+    needed = set(
+        re.findall(r"apt-get install -y ([\w-]+)", (ROOT / "tests/conftest.py").read_text())
+    )
+    assert {"redis-server", "zsh"} <= needed
+    _, _, installed = (ROOT / ".ci/run").read_text().partition("apt-get install")
+    assert needed <= set(installed.split("\n    service")[0].split())
