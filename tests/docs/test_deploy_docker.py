@@ -7,8 +7,10 @@ variables that the file gives them; only names and ports are others.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pickle
 import re
 import shlex
 import shutil
@@ -36,7 +38,6 @@ pytestmark = [pytest.mark.requirement("T6"), pytest.mark.needs("recipes", "redis
 
 COMPOSE = yaml.safe_load((RECIPES / "compose.yaml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
-HOME = "/srv/press"
 
 
 def seconds(duration: str) -> float:
@@ -166,15 +167,29 @@ class Container:
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
-    """What the Dockerfile makes, with the wheel beside it as its first lines say."""
+    """What the Dockerfile makes. The first worker that wants it makes it for all."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    made = folder / "image.pickle"
+    with (folder / "image.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            made.write_bytes(pickle.dumps(make_image(tmp_path_factory)))
+    image: Image = pickle.loads(made.read_bytes())
+    return image
+
+
+def make_image(folders: pytest.TempPathFactory) -> Image:
+    """Build the image, with the wheel beside the Dockerfile as its first lines say."""
     dockerfile = (RECIPES / "Dockerfile").read_text()
-    context = tmp_path_factory.mktemp("context")
+    context = folders.mktemp("context")
     for program in RECIPES.glob("*.py"):
         shutil.copy(program, context)
     (said,) = re.findall(r"^#   (pip wheel .*)$", dockerfile, re.MULTILINE)
     words = shlex.split(said.replace("/path/to/the/checkout", str(ROOT)))
     subprocess.run([sys.executable, "-m", *words, "--quiet"], cwd=context, check=True)
-    root = tmp_path_factory.mktemp("image")
+    root = folders.mktemp("image")
     made = Image(context, root, root / "environment")
     made.build(dockerfile)
     return made
