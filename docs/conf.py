@@ -39,6 +39,7 @@ extensions = [
     "docs._ext.menu",
     "docs._ext.previews",
     "docs._ext.promised",
+    "docs._ext.signatures",
 ]
 exclude_patterns = ["_build", "_ext", "examples"]
 myst_enable_extensions = ["colon_fence"]
@@ -89,6 +90,8 @@ pygments_dark_style = "github-dark"  # the usual one underlines names as if they
 html_title = "trio-mcp"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+html_search_scorer = str(Path(__file__).parent / "_ext" / "scorer.js")
 copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"  # not what is printed
 html_copy_source = False
 html_show_copyright = False

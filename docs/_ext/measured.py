@@ -257,7 +257,7 @@ def _origin(made: Made, more: dict[str, str]) -> nodes.Node:
         "Run on": f"{made.python}{node}",
         **more,
     }
-    return _table(["The run", ""], [[name, text] for name, text in facts.items()])
+    return _table(["The run", "Value"], [[name, text] for name, text in facts.items()])
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> nodes.table:

@@ -1,11 +1,21 @@
-"""The site as `make docs` has built it: pages as Markdown, lists for language models, previews."""
+"""The site as `make docs` has built it: as Markdown, in previews, and in a browser."""
 
+import json
 import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
+from tests.interop.packages import FOLDER as NPM
 from tests.support.processes import ROOT
 
 pytestmark = [pytest.mark.needs("site"), pytest.mark.requirement("T4")]
@@ -88,3 +98,63 @@ def test_previews_have_title_and_text_and_claim_no_address() -> None:
         assert re.search(r'<meta property="og:description" content="[^"]+"', head)
         assert "og:url" not in head
         assert "og:image" not in head
+
+
+# -- in a browser -----------------------------------------------------------------------------
+
+JUDGED = [
+    "index.html",
+    "guides/asking.html",
+    "reference/classes/trio_mcp.Client.html",
+    "benchmarks.html",
+    "search.html?q=docker",
+]
+FIRST = {
+    "docker": "guides/deploy/docker.html",
+    "timeout": "guides/timeouts.html",
+    "fastapi": "guides/fastapi.html",
+    "github login": "guides/providers/github.html",
+    "progress": "guides/progress.html",
+    "ask user": "guides/asking.html",
+    "kubernetes": "guides/deploy/kubernetes.html",
+    "pydantic": "guides/models.html",
+    "metrics": "guides/telemetry.html",
+    "claude desktop": "hosts.html",
+    "openapi": "guides/openapi.html",
+    "environment variable": "reference/environment.html",
+    "Client": "reference/classes/trio_mcp.Client.html",
+}
+"""By what is searched, the page that stands first."""
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args: Any) -> None:
+        """Say nothing of requests."""
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """Serve the site, as a server for files does."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(SITE))) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.needs("node", "chromium")
+def test_pages_are_accessible_and_searches_find_the_guide(tmp_path: Path) -> None:
+    """Light and dark, on a desktop and on a phone; axe judges."""
+    (tmp_path / "node_modules").symlink_to(NPM / "node_modules")
+    script = shutil.copy(Path(__file__).with_name("site.mjs"), tmp_path)
+    asked = json.dumps({"pages": JUDGED, "queries": [*FIRST]})
+    with served() as address:
+        command = ["node", script, str(shutil.which("chromium")), address, asked]
+        done = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    found = json.loads(done.stdout)
+    assert found["violations"] == []
+    assert found["first"] == FIRST
