@@ -1,8 +1,9 @@
 """How the documentation site is built: `make docs`, offline.
 
-Prose is written once. The first page begins with the README; pages in `reference` show docstrings;
-figures come from the records in `measured`, the names of tests from the tests. Nothing is fetched,
-so names of other projects are shown and not linked.
+Prose is written once. The home page has a part of the README; pages in `reference` show docstrings,
+a page for each class, and tables made from the code; figures come from the records in `measured`,
+the names of tests from the tests. Nothing is fetched, so names of other projects are shown and not
+linked. Each page is written as Markdown, too, with `llms.txt`.
 """
 
 import inspect
