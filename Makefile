@@ -118,4 +118,4 @@ release: $(VENV)/.release  ## Check, test, build and tag VERSION=0.1.0: everythi
 	@$(BIN)/python -m tests.release.tag $(VERSION)
 
 clean:  ## Remove what was built
-	rm -rf $(VENV) build dist docs/_build benchmarks/results .conformance .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build docs/reference/classes benchmarks/results .conformance .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis
