@@ -121,22 +121,24 @@ async def test_a_restart_loses_no_call(proxied: RunProxy, era: Era, tmp_path: Pa
         result = await client.call_tool("print_book", arguments, on_progress=stop_the_server)
         assert result.text == "10 copies of Emma"
         assert await server.exit() == 0
+        answered = trio.Event()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(order_while_it_is_gone, client, proxied is caddy)
+            nursery.start_soon(order_while_it_is_gone, client, proxied is caddy, answered)
             if proxied is nginx:
-                while nursery.child_tasks:
-                    await trio.sleep(0.01)
+                await answered.wait()
             async with instance(address.rpartition(":")[2], shared(tmp_path)):
                 assert (await client.call_tool("order", {"title": "Emma"})).success
+                await answered.wait()  # by this instance, if it was waited for
 
 
-async def order_while_it_is_gone(client: Client, is_waited_for: bool) -> None:
+async def order_while_it_is_gone(client: Client, is_waited_for: bool, answered: trio.Event) -> None:
     """Caddy waits for an instance that starts again; nginx does not."""
     if is_waited_for:
         assert (await client.call_tool("order", {"title": "Persuasion"})).success
-        return
-    with pytest.raises(HttpError, match="502"):
-        await client.call_tool("order", {"title": "Persuasion"})
+    else:
+        with pytest.raises(HttpError, match="502"):
+            await client.call_tool("order", {"title": "Persuasion"})
+    answered.set()
 
 
 @each_proxy
