@@ -1,20 +1,17 @@
 """The stores that are measured: in memory, in a file of SQLite, in a Redis server of our own."""
 
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 
 from attrs import frozen
 
-from benchmarks.load import LoadError
+from benchmarks.processes import free_port, wait_until_up
 
 MEMORY, SQLITE, REDIS = KINDS = ("memory", "SQLite", "Redis")
-_REDIS_SECONDS = 10.0
 
 
 @frozen
@@ -54,23 +51,12 @@ def redis(folder: str) -> Iterator[Backend]:
     Raises:
         LoadError: It does not start.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     options = ["--bind", "127.0.0.1", "--save", "", "--dir", folder, "--loglevel", "warning"]
     command = ["redis-server", "--port", str(port), *options]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         try:
-            _wait_until_up(port, process)
+            wait_until_up(port, process)
             yield Backend(f"redis://127.0.0.1:{port}/0", process.pid)
         finally:
             process.kill()
-
-
-def _wait_until_up(port: int, process: "subprocess.Popen[bytes]") -> None:
-    end = monotonic() + _REDIS_SECONDS
-    while monotonic() < end and process.poll() is None:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        sleep(0.02)
-    raise LoadError("redis-server does not start")

@@ -8,13 +8,11 @@ pause between the sessions here, and each server is one process.
 
 import json
 import shutil
-import socket
 import subprocess
 from argparse import Namespace
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import coredis
@@ -29,18 +27,23 @@ from benchmarks.endless import MIB
 from benchmarks.load import LoadError
 from benchmarks.packages import FOLDER, PythonPackage, find, find_fastmcp
 from benchmarks.peers import OURS, Peer, find_python, find_typescript, python_server
-from benchmarks.processes import Command, cpu_seconds, peak_memory
+from benchmarks.processes import (
+    Command,
+    cpu_seconds,
+    free_port,
+    peak_memory,
+    wait_until_up,
+)
 from benchmarks.report import Report, measuring, run_alone
 from benchmarks.servers.company_shop import API
 from benchmarks.servers.company_shop import REDIS as REDIS_URL
 from benchmarks.visitors import Answer, Request, User, Visits, visit
-from benchmarks.wrk import LoadFailed, serving
+from benchmarks.wrk import serving
 
 USERS = 50
 _REVISION = "2025-06-18"
 _WARM_UP = 1.0
 _API = Path(__file__).parent / "servers" / "company_api.mjs"
-_API_SECONDS = 10.0
 _ORDER = [{"product_id": 42, "quantity": 2}, {"product_id": 1337, "quantity": 1}]
 _FOUND = 2251
 """Products of the category and the prices that are asked for."""
@@ -151,27 +154,13 @@ def surroundings() -> Iterator[dict[str, str]]:
 
 @contextmanager
 def _api() -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with subprocess.Popen(["node", str(_API), str(port)]) as process:
         try:
-            _wait_until_up(port, process)
+            wait_until_up(port, process)
             yield f"http://127.0.0.1:{port}"
         finally:
             process.kill()
-
-
-def _wait_until_up(port: int, process: "subprocess.Popen[bytes]") -> None:
-    end = monotonic() + _API_SECONDS
-    while monotonic() < end and process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            sleep(0.02)
-        else:
-            return
-    raise LoadError("the API does not start")
 
 
 async def _fill(url: str) -> None:
@@ -249,7 +238,7 @@ def take(peer: Peer, seconds: float) -> Sample:
             command = evolve(command, environment={**command.environment, **environment})
             with serving(evolve(peer, command=command)) as (port, pid):
                 return _take(port, pid, seconds)
-    except (LoadFailed, OSError, ValueError, LookupError) as error:
+    except (OSError, ValueError, LookupError) as error:
         raise LoadError(str(error)) from error
 
 

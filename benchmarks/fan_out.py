@@ -23,7 +23,7 @@ from benchmarks.load import LoadError
 from benchmarks.peers import Peer, python_server
 from benchmarks.processes import cpu_seconds
 from benchmarks.tables import table
-from benchmarks.wrk import META, LoadFailed, headers_of, serving
+from benchmarks.wrk import META, headers_of, serving
 
 URI = "bench://text"
 INSTANCES = 4
@@ -95,7 +95,7 @@ def take(peer: Peer, seconds: float) -> Sample:
                 each = count // INSTANCES
                 streams = [stream for port in ports for stream in _listen(stack, port, each)]
                 return _measure(ports[0], pids, streams)
-    except (LoadFailed, OSError) as error:
+    except OSError as error:
         raise LoadError(str(error)) from error
 
 

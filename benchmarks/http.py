@@ -23,6 +23,7 @@ from attrs import evolve, field, frozen
 
 from benchmarks.chart import Bar, Panel
 from benchmarks.figures import Target, paired_ratio, targets_table
+from benchmarks.load import LoadError
 from benchmarks.packages import find_fastmcp
 from benchmarks.peers import Peer, find_python, find_typescript, python_server
 from benchmarks.processes import Command
@@ -33,7 +34,6 @@ from benchmarks.wrk import (
     CONNECTIONS,
     META,
     MODERN_HEADERS,
-    LoadFailed,
     Sample,
     load,
     new_sessions,
@@ -92,7 +92,7 @@ def measure(peer: Peer, seconds: float) -> Sample:
     """Load a server that is started for it.
 
     Raises:
-        LoadFailed: It did not start, or answered wrongly.
+        LoadError: It did not start, or answered wrongly.
     """
     with serving(peer) as (port, _):
         sessions = {ONE: 1, MANY: _SESSIONS}.get(peer.name, 0)
@@ -183,7 +183,7 @@ def _attempt(outcome: Outcome, seconds: float) -> Outcome:
         return Outcome(outcome.peer.lacking("the load generator wrk is not installed"))
     try:
         sample = measure(outcome.peer, seconds)
-    except (LoadFailed, OSError, ValueError, subprocess.SubprocessError) as error:
+    except (LoadError, OSError, ValueError, subprocess.SubprocessError) as error:
         return Outcome(outcome.peer.lacking(str(error)))
     return evolve(outcome, samples=[*outcome.samples, sample])
 

@@ -5,20 +5,22 @@ processors the server has one to itself and the load generator the other.
 """
 
 import os
+import socket
 import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter, sleep
 from typing import IO
 
 from attrs import frozen
 
-from benchmarks.load import Lines
+from benchmarks.load import Lines, LoadError
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_START_SECONDS = 20.0
 
 
 @frozen
@@ -88,6 +90,30 @@ def _cpu_seconds(pid: int) -> float:
     stat = Path(f"/proc/{pid}/stat").read_text()
     user, system = stat.rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / _TICKS
+
+
+def free_port() -> int:
+    """Return a port of this machine that nothing listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_until_up(port: int, process: "subprocess.Popen[bytes]") -> None:
+    """Wait until a process listens at a port of this machine.
+
+    Raises:
+        LoadError: It has ended, or does not listen in time.
+    """
+    end = monotonic() + _START_SECONDS
+    while monotonic() < end:
+        if process.poll() is not None:
+            raise LoadError(f"it exited with {process.returncode}")
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        sleep(0.02)
+    raise LoadError(f"it does not listen after {_START_SECONDS:.0f} s")
 
 
 @contextmanager

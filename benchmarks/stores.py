@@ -25,7 +25,7 @@ from benchmarks.peers import Peer, python_server
 from benchmarks.processes import cpu_seconds
 from benchmarks.report import Report, measuring, run_alone
 from benchmarks.tokens import Headers
-from benchmarks.wrk import CONNECTIONS, LoadFailed, call, load, new_sessions, serving
+from benchmarks.wrk import CONNECTIONS, call, load, new_sessions, serving
 
 NONE = "trio-mcp, no store"
 _STORES = {f"trio-mcp, {kind}": kind for kind in KINDS}
@@ -115,7 +115,7 @@ def take(peer: Peer, seconds: float) -> Sample:
                 load(port, 1, senders, legacy=True)
             session = _requests(port, pid, seconds, senders)
             modern = _requests(port, pid, seconds, [])
-    except (LoadFailed, OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
         raise LoadError(str(error)) from error
     return Sample(session, modern, begin, begin_operations)
 

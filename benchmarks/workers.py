@@ -22,7 +22,7 @@ from benchmarks.load import LoadError
 from benchmarks.peers import Peer, find_python, python_server
 from benchmarks.processes import cpu_seconds
 from benchmarks.report import Report, measuring, run_alone
-from benchmarks.wrk import CONNECTIONS, LoadFailed, load, serving
+from benchmarks.wrk import CONNECTIONS, load, serving
 
 OURS = {1: "trio-mcp, 1 process", 2: "trio-mcp, 2 processes"}
 PYTHON = {1: "Python SDK on uvicorn, 1 process", 2: "Python SDK on uvicorn, 2 processes"}
@@ -82,7 +82,7 @@ def take(peer: Peer, seconds: float) -> Sample:
             before = cpu_seconds(pid)
             found = load(port, seconds, [])
             after = cpu_seconds(pid)
-    except (LoadFailed, OSError, ValueError, HTTPException, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, HTTPException, subprocess.SubprocessError) as error:
         raise LoadError(str(error)) from error
     cpu = None if before is None or after is None else (after - before) / found.count
     return Sample(found.rate, found.p99, cpu)

@@ -8,22 +8,21 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
-from time import monotonic, sleep
 from typing import Any
 
 from attrs import frozen
 
+from benchmarks.load import LoadError
 from benchmarks.peers import Peer
+from benchmarks.processes import free_port, wait_until_up
 from benchmarks.tokens import Headers
 
 CONNECTIONS = 16
-_START_SECONDS = 20.0
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -78,10 +77,6 @@ end
 _RESULT = re.compile(r"RESULT (\d+) (\d+) (\d+) (\d+)")
 
 
-class LoadFailed(Exception):
-    """A server could not be measured."""
-
-
 @frozen
 class Sample:
     """One run of load."""
@@ -96,9 +91,7 @@ class Sample:
 @contextmanager
 def serving(peer: Peer) -> Iterator[tuple[int, int]]:
     """Run a server; yields its port and its process id."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [*peer.command.arguments, str(port)],
@@ -109,7 +102,7 @@ def serving(peer: Peer) -> Iterator[tuple[int, int]]:
             start_new_session=True,  # so that what it has started can be ended with it
         )
         try:
-            _wait_until_up(port, process)
+            wait_until_up(port, process)
             yield port, process.pid
         finally:
             with suppress(ProcessLookupError):
@@ -119,17 +112,6 @@ def serving(peer: Peer) -> Iterator[tuple[int, int]]:
 
 def _environment(peer: Peer) -> dict[str, str]:
     return {**os.environ, **peer.command.environment}
-
-
-def _wait_until_up(port: int, process: subprocess.Popen[bytes]) -> None:
-    end = monotonic() + _START_SECONDS
-    while monotonic() < end:
-        if process.poll() is not None:
-            raise LoadFailed(f"it exited with {process.returncode}")
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        sleep(0.05)
-    raise LoadFailed(f"it does not listen after {_START_SECONDS:.0f} s")
 
 
 def load(
@@ -150,7 +132,7 @@ def load(
         once: Whether each of the senders is good for one request.
 
     Raises:
-        LoadFailed: It answered wrongly.
+        LoadError: It answered wrongly.
     """
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         for sender in senders:
@@ -191,10 +173,10 @@ def _run_wrk(port: int, seconds: float, senders: str, *, legacy: bool, once: boo
         )
     found = _RESULT.search(done.stdout)
     if found is None:
-        raise LoadFailed((done.stderr or done.stdout).strip().splitlines()[-1])
+        raise LoadError((done.stderr or done.stdout).strip().splitlines()[-1])
     requests, microseconds, p99, errors = map(int, found.groups())
     if errors or not requests:
-        raise LoadFailed(f"{errors} of {requests} requests failed")
+        raise LoadError(f"{errors} of {requests} requests failed")
     return Sample(requests / (microseconds / 1e6), p99 / 1e6, requests)
 
 
@@ -216,7 +198,7 @@ def new_sessions(port: int, senders: Iterable[Headers]) -> list[Headers]:
             response.read()
             session = response.getheader("mcp-session-id")
             if session is None:
-                raise LoadFailed("initialize gave no session")
+                raise LoadError("initialize gave no session")
             found.append({**sender, "Mcp-Session-Id": session})
     return found
 

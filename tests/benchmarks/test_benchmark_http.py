@@ -7,9 +7,10 @@ from attrs import evolve
 
 from benchmarks import http
 from benchmarks.http import DPOP, JWT, MANY, ONE, OURS, PYTHON, TYPESCRIPT, Outcome
+from benchmarks.load import LoadError
 from benchmarks.peers import Peer
 from benchmarks.processes import Command
-from benchmarks.wrk import LoadFailed, Sample, new_sessions, serving
+from benchmarks.wrk import Sample, new_sessions, serving
 
 NOBODY = Command(["false"], {})
 
@@ -69,5 +70,5 @@ def test_a_protected_server_lets_in_tokens_and_proofs_and_nobody_else() -> None:
     with serving(peer) as (port, _):
         assert len(new_sessions(port, senders)) == 4
         for wrong in ({}, senders[2]):
-            with pytest.raises(LoadFailed):
+            with pytest.raises(LoadError):
                 new_sessions(port, [wrong])
