@@ -116,7 +116,7 @@ class RedisStore(Store):
         """Keep the store open while the block lasts.
 
         Raises:
-            StoreUnusable: The server refuses us, or is not a Redis.
+            StoreUnusable: The server refuses us, or is not Redis.
             StoreUnavailable: It cannot be reached.
         """
         self._waiting_until = trio.current_time() + self._timeout

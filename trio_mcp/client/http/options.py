@@ -32,7 +32,7 @@ def _sendable(_: object, attribute: Attribute[Any], headers: Any) -> None:
         raise TypeError(f"{attribute.name} must be a dict of names and values, not {found}")
     for name, value in headers.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ValueError(f"{attribute.name}: {name!r:.80} is not a name of a header")
+            raise ValueError(f"{attribute.name}: {name!r:.80} is not the name of a header")
         if not isinstance(value, str) or not _VALUE.fullmatch(value):
             raise ValueError(f"{attribute.name}: {name} has characters that no header may have")
 
