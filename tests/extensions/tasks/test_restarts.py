@@ -206,6 +206,33 @@ async def test_an_idle_survivor_takes_over_within_two_leases(
         assert (await theirs.result(id)).text == "waited"
 
 
+async def test_processes_that_start_and_end_keep_no_task_from_others(
+    autojump_clock: object,
+) -> None:
+    """One that just started must not run what others began, so it does not claim it either."""
+    store, gates, ours = MemoryStore(), [Gate(), Gate()], TasksClient()
+    async with client_of(make(gates[0], store=store, lease=LEASE, max_running=1), ours):
+        await ours.start("wait")
+        await gates[0].has_begun(1)
+        view, theirs = View(store), TasksClient()
+        with suppress(ClientError):
+            async with client_of(make(gates[1], store=view, lease=LEASE), theirs):
+                id = (await theirs.start("wait_again")).id
+                await gates[1].has_begun(1)
+                view.is_dead = True
+        await trio.sleep(LEASE + 1)
+        for _ in range(3):
+            view = View(store)
+            with suppress(ClientError):
+                async with client_of(make(gates[1], store=view, lease=LEASE), TasksClient()):
+                    await trio.sleep(LEASE / 6)
+                    view.is_dead = True
+        gates[0].open.set()
+        with trio.fail_after(LEASE / 2):
+            assert (await ours.result(id)).text == "waited"
+        assert gates[1].begun == 1
+
+
 async def test_servers_of_other_names_share_nothing() -> None:
     store, ours, theirs = MemoryStore(), TasksClient(), TasksClient()
     async with (

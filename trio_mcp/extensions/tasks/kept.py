@@ -4,14 +4,16 @@
 |---|---|
 | `task/ID` | the record; there for as long as the task's time to live |
 | `call/ID` | the call, until the task has ended |
-| `queue/ID` | how often it was begun, until its end; due whenever no process runs it |
-| `unfinished` | how many are in the queue |
+| `queue/ID` | a task that waits: how often it was begun; due unless a process has claimed it |
+| `begun/ID` | the same of a task that runs; due when the lease of its process ends |
+| `unfinished` | how many wait or run |
 | `unfinished-OWNER` | how many of these are one owner's |
 | `kept-TTL-N` | bytes of calls, answers and results of tasks that were made in one window |
 | `kept-TTL-N-OWNER` | how many of these are one owner's |
 
-The process that has claimed the entry in the queue runs the task. All that it writes depends on the
-version that it got then, so one that was thought dead, and was replaced, can do no harm.
+The process that has claimed the entry in `queue` or `begun` runs the task. All that it writes
+depends on the version that it got then, so one that was thought dead, and was replaced, can do no
+harm. A process that must not yet take over what others have begun claims from `queue` alone.
 
 A window is as long as tasks are kept. So what is kept at any time is of two windows, each of which
 may have half of the bytes; and nothing has to be counted when a task expires.
@@ -93,9 +95,10 @@ _EACH: Final = 1536
 class Claim:
     """The right to run a task."""
 
-    id: str
+    key: str
+    """The entry in `queue` or `begun`."""
     version: int
-    """What the entry in the queue has to have still."""
+    """What that entry has to have still."""
     runs: int
     """How often it was begun, this time included."""
     size: int = 0
@@ -105,9 +108,14 @@ class Claim:
 
     @classmethod
     def of(cls, entry: Entry) -> Claim:
-        """Read an entry of the queue, or raise `ValueError`."""
+        """Read an entry of `queue` or `begun`, or raise `ValueError`."""
         runs, size, owner, *_ = [*entry.value.decode().split(" "), "0", ""]
-        return cls(entry.key.rpartition("/")[2], entry.version, int(runs), int(size), owner)
+        return cls(entry.key, entry.version, int(runs), int(size), owner)
+
+    @property
+    def id(self) -> str:
+        """The task."""
+        return self.key.rpartition("/")[2]
 
     def value(self) -> bytes:
         """Write what `of` reads."""
@@ -157,7 +165,9 @@ class KeptTasks:
         self._bounds = bounds
         self._partition: Final = f"tasks-{key_part(server)[:16]}"
         self.queue: Final = f"{self._partition}:queue"
-        """The folder to claim from, and the channel for news of it."""
+        """The folder of tasks that wait, and the channel for news of them."""
+        self.begun: Final = f"{self._partition}:begun"
+        """The folder of tasks that run."""
 
     def key(self, kind: str, id: str) -> str:
         """Return the key of an entry; that of the kind `task` is also the channel for its news."""
@@ -165,7 +175,7 @@ class KeptTasks:
 
     def fence(self, claim: Claim) -> Check:
         """Return a check by which a commit fails if another process runs the task."""
-        return Check(self.key("queue", claim.id), expect=claim.version)
+        return Check(claim.key, expect=claim.version)
 
     async def create(
         self, record: Record, call: KeptCall, owner: str, *, lease: float | None
@@ -184,25 +194,25 @@ class KeptTasks:
         """
         kept, written = await offload(KeptCall.encode, call), record.encode()
         expires = trio.current_time() + (record.ttl or inf)
-        claim = Claim(record.id, ABSENT, 0 if lease is None else 1, len(kept), owner)
-        queued, task, called = (self.key(kind, record.id) for kind in ("queue", "task", "call"))
+        kind, runs = ("queue", 0) if lease is None else ("begun", 1)
+        claim = Claim(self.key(kind, record.id), ABSENT, runs, len(kept), owner)
         changes: list[Change] = [
-            Put(queued, claim.value(), ttl=inf, delay=lease or 0, expect=ABSENT),
-            Put(task, written, ttl=record.ttl or inf),
-            Put(called, kept, ttl=inf),
+            _due(claim, lease or 0),
+            Put(self.key("task", record.id), written, ttl=record.ttl or inf),
+            Put(self.key("call", record.id), kept, ttl=inf),
             *self._counted(claim, 1),
             *self._kept(record, claim, len(kept) + _EACH),
         ]
         if lease is None:
             changes.append(News(self.queue))
         try:
-            queue_version, version, *_ = await self.store.commit(*changes)
+            claimed, version, *_ = await self.store.commit(*changes)
         except Conflict as conflict:
             raise self._no_room(conflict, claim) from None
         self._on_status("created")
         if lease is None:
             return None
-        return evolve(claim, version=queue_version), Found(record, version, len(written), expires)
+        return evolve(claim, version=claimed), Found(record, version, len(written), expires)
 
     def _counted(self, claim: Claim, amount: int) -> list[Add]:
         """Count an unfinished task, or one that has ended, for all and for its owner."""
@@ -327,10 +337,12 @@ class KeptTasks:
             raise self._no_room(conflict, claim) from None
 
     async def _claim_of(self, id: str) -> Claim | None:
-        """Return who has a task in the queue; `None` if it has ended, or its entry is damaged."""
-        entry = await self.store.get(self.key("queue", id))
-        with suppress(ValueError):
-            return None if entry is None else Claim.of(entry)
+        """Return who has a task; `None` if it has ended, or its entry is damaged."""
+        for kind in ("queue", "begun", "queue"):  # it may be given back meanwhile
+            entry = await self.store.get(self.key(kind, id))
+            if entry is not None:
+                with suppress(ValueError):
+                    return Claim.of(entry)
         return None
 
     async def cancel(self, id: str, now: float) -> None:
@@ -357,23 +369,19 @@ class KeptTasks:
 
     async def begin_again(self, claim: Claim, lease: float) -> Claim:
         """Note that a task is begun again; `Conflict` if another process has it."""
-        again = evolve(claim, runs=claim.runs + 1)
-        (version,) = await self.store.commit(self._queued(again, lease))
+        again = evolve(claim, key=self.key("begun", claim.id), runs=claim.runs + 1)
+        version, *_ = await self.store.commit(*_moved(claim, again, lease))
         return evolve(again, version=version)
 
     async def give_back(self, claim: Claim) -> None:
         """Let another process run a task, as if this run had not begun; or raise `Conflict`."""
-        unbegun = evolve(claim, runs=claim.runs - 1)
-        await self.store.commit(self._queued(unbegun, 0), News(self.queue))
-
-    def _queued(self, claim: Claim, delay: float) -> Put:
-        key = self.key("queue", claim.id)
-        return Put(key, claim.value(), ttl=inf, delay=delay, expect=claim.version)
+        unbegun = evolve(claim, key=self.key("queue", claim.id), runs=claim.runs - 1)
+        await self.store.commit(*_moved(claim, unbegun, 0), News(self.queue))
 
     async def end(
         self, claim: Claim, move: Move, *, bounded: bool = True, found: Found | None = None
     ) -> None:
-        """Make the last move of a task, and take it out of the queue. It may have ended already.
+        """Make the last move of a task, and delete its claim. It may have ended already.
 
         Args:
             claim: The right to.
@@ -386,7 +394,7 @@ class KeptTasks:
             Conflict: Another process has it.
         """
         gone: list[Change] = [
-            Delete(self.key("queue", claim.id), expect=claim.version),
+            Delete(claim.key, expect=claim.version),
             Delete(self.key("call", claim.id)),
             *self._counted(claim, -1),
         ]
@@ -401,3 +409,14 @@ class KeptTasks:
             await self.store.commit(*gone)
         except Conflict as conflict:
             raise self._no_room(conflict, claim) from None
+
+
+def _due(claim: Claim, delay: float) -> Put:
+    return Put(claim.key, claim.value(), ttl=inf, delay=delay, expect=claim.version)
+
+
+def _moved(old: Claim, new: Claim, delay: float) -> list[Change]:
+    """Write a claim, perhaps into the other folder."""
+    if new.key == old.key:
+        return [_due(new, delay)]
+    return [_due(evolve(new, version=ABSENT), delay), Delete(old.key, expect=old.version)]

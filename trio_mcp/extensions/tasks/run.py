@@ -158,7 +158,7 @@ class Run(CallChannel):
     async def live(self, call: KeptCall) -> None:
         """Run the task, to its end or as far as this process gets; or raise `LeaseLost`."""
         touch = Touch(
-            self._host.kept.key("queue", self._claim.id),
+            self._claim.key,
             delay=self._host.lease,
             expect=self._claim.version,
         )

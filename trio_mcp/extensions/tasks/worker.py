@@ -15,7 +15,7 @@ from trio_mcp.extensions.tasks.kept import Claim, Found, Move, NoTask, as_it_is
 from trio_mcp.extensions.tasks.record import Damaged
 from trio_mcp.extensions.tasks.run import RETRY, STOPPED, Host, Run, failing
 from trio_mcp.loggers import logger_of
-from trio_mcp.store.changes import Change, Conflict, Delete, News, Touch
+from trio_mcp.store.changes import Change, Claimed, Conflict, Delete, News, Touch
 from trio_mcp.store.errors import LeaseLost, StoreError
 
 logger = logger_of("trio_mcp.tasks")
@@ -75,7 +75,7 @@ class Worker:
             while taken < _AT_ONCE and slots.take():
                 taken += 1
             until = trio.current_time() + lease * _HOLD
-            claimed = await kept.store.claim(kept.queue, lease, limit=taken)
+            claimed = await self._claim(limit=taken)
             for entry in claimed.entries:
                 try:
                     claim = Claim.of(entry)
@@ -98,6 +98,21 @@ class Worker:
             await kept.store.commit(*held, News(kept.queue))
         return claimed.wait
 
+    async def _claim(self, limit: int) -> Claimed:
+        """Claim tasks that are due, first those that other processes have begun."""
+        kept, lease = self.host.kept, self.host.lease
+        # It does not claim what it must not yet begin: others, which may, would wait for its lease,
+        # and forever if such processes end and start all the time.
+        early = self._takes_over - trio.current_time()
+        begun = Claimed([], early)
+        if early <= 0:
+            begun = await kept.store.claim(kept.begun, lease, limit=limit)
+        left = limit - len(begun.entries)
+        if not left:
+            return begun
+        waiting = await kept.store.claim(kept.queue, lease, limit=left)
+        return Claimed([*begun.entries, *waiting.entries], min(begun.wait, waiting.wait))
+
     def begin(self, claim: Claim, call: KeptCall, found: Found) -> None:
         """Run a task that was just made. Its slot is taken already."""
         self._running.add(claim.id)
@@ -115,8 +130,6 @@ class Worker:
     async def _resume(self, claim: Claim) -> None:
         prepared = None
         try:
-            if claim.runs:
-                await trio.sleep_until(self._takes_over)
             prepared = await self._prepared(claim)
         except Damaged as error:
             logger.error("Task %s cannot be run: %s", claim.id, error)
