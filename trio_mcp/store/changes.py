@@ -238,8 +238,13 @@ class Conflict(Exception):
 
 def size_of(changes: Sequence[Change]) -> int:
     """Return how many bytes the values of some changes have together."""
-    puts = sum(len(change.value) for change in changes if isinstance(change, Put))
-    return puts + sum(len(change.item) for change in changes if isinstance(change, Append))
+    size = 0
+    for change in changes:
+        if isinstance(change, Put):
+            size += len(change.value)
+        elif isinstance(change, Append):
+            size += len(change.item)
+    return size
 
 
 def check_commit(changes: tuple[Change, ...]) -> None:

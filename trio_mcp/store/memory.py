@@ -19,7 +19,7 @@ from trio_mcp.store.watching import Watch, Watches
 MAX_MEMORY: Final = 256 * 1024 * 1024
 """Bytes that a store in memory may hold, by default."""
 
-_SWEPT_IF_FULL: Final = 1000
+_SWEPT_IF_FULL: Final = 2000
 
 _GROWTH: Final = 128 * 1024
 """Bytes by which a change makes the database larger at most, beside twice its value.
@@ -80,15 +80,12 @@ class MemoryStore(TablesStore):
         self.watches.notify(change.key for change in changes if isinstance(change, News))
         return result
 
-    def _transact(self, work: Work[T], swept: int = 1) -> T:
+    def _transact(self, work: Work[T]) -> T:
         now = self._clock()
         self.connection.execute("BEGIN")
         with self.connection:
-            self.tables.begin()
-            self.tables.sweep(now, swept)
-            result = work(self.tables, now)
-            self.tables.end()
-        return result
+            self.tables.sweep(now, 1)
+            return work(self.tables, now)
 
     def _make_room(self, size: int, changes: int) -> None:
         """Raise `StoreFull` if there is no room for some more bytes, in so many changes."""
@@ -100,7 +97,7 @@ class MemoryStore(TablesStore):
 
     def _look_for_room(self, size: int) -> None:
         if self.size + size > self._max_bytes:
-            self._transact(lambda tables, now: None, _SWEPT_IF_FULL)
+            self._transact(lambda tables, now: tables.remove_expired(now, _SWEPT_IF_FULL))
         if self.size + size > self._max_bytes:
             raise StoreFull(
                 f"the store in memory has its {self._max_bytes} bytes; something has to expire "

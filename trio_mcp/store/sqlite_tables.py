@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from math import inf
 from typing import Final
 
 from attrs import frozen
@@ -45,6 +46,8 @@ _SWEPT: Final = 256
 """Expired entries that a transaction removes, besides two for each of its jobs."""
 
 _SWEPT_ITEMS: Final = 4096
+_CLEAN: Final = 0.25
+"""Seconds for which nothing is swept after all was."""
 _NEWS_KEPT: Final = 10_000
 _LATEST: Final = 2**62
 
@@ -85,10 +88,11 @@ class SQLiteTables:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._execute = connection.execute
-        self._stored_version = 0
+        self.version = self._stored_version = 0
+        self._swept = -inf  # when all that had expired was removed
 
     def begin(self) -> None:
-        """Read which version was given last, after a transaction has begun."""
+        """Read which version another process has given, after a transaction has begun."""
         (self.version,) = self._execute("SELECT version FROM meta").fetchone()
         self._stored_version = self.version
 
@@ -116,6 +120,19 @@ class SQLiteTables:
                 " value = excluded.value",
                 (key, folder_of(key), row.due, row.version, row.expires, row.value),
             )
+
+    def set_value(self, key: str, version: int, value: bytes) -> None:
+        """Change an entry that exists: less has to be written than by `save`."""
+        self._execute(
+            "UPDATE entries SET version = ?, value = ? WHERE key = ?", (version, value, key)
+        )
+
+    def set_times(self, key: str, version: int, expires: float, due: float | None) -> None:
+        """Likewise, whatever it has as its value."""
+        self._execute(
+            "UPDATE entries SET version = ?, expires = ?, due = ? WHERE key = ?",
+            (version, expires, due, key),
+        )
 
     def listed(self, folder: str, cursor: str, now: float) -> Iterable[tuple[str, Row]]:
         rows = self._execute(
@@ -176,6 +193,7 @@ class SQLiteTables:
     def drop(self, log: str, now: float) -> int:
         last = self.ends(log, now)[1]
         self._execute("UPDATE logs SET log = NULL, expires = 0 WHERE log = ?", (log,))
+        self._swept = -inf
         return last
 
     def ends(self, log: str, now: float) -> tuple[int, int, int]:
@@ -195,17 +213,29 @@ class SQLiteTables:
     # -- expiry -------------------------------------------------------------------------------
 
     def sweep(self, now: float, jobs: int) -> None:
-        """Remove some of what has expired: more than the jobs of a transaction can add."""
-        self._execute(
+        """Remove some of what has expired: more than the jobs of a transaction can add.
+
+        While there may be more, each transaction looks; otherwise one does now and then.
+        """
+        is_clean = self._swept <= now < self._swept + _CLEAN
+        if not is_clean and not self.remove_expired(now, _SWEPT + 2 * jobs):
+            self._swept = now
+
+    def remove_expired(self, now: float, limit: int) -> bool:
+        """Remove so many entries that have expired, and one log; return whether there may be more.
+
+        A long log loses a part of its items only.
+        """
+        removed = self._execute(
             "DELETE FROM entries WHERE rowid IN"
             " (SELECT rowid FROM entries WHERE expires <= ? ORDER BY expires LIMIT ?)",
-            (now, _SWEPT + 2 * jobs),
-        )
+            (now, limit),
+        ).rowcount
         row = self._execute(
             "SELECT id, first, last FROM logs WHERE expires <= ? ORDER BY expires LIMIT 1", (now,)
         ).fetchone()
         if row is None:
-            return
+            return removed == limit
         id, first, last = row
         end = first + _SWEPT_ITEMS
         self._execute("DELETE FROM items WHERE id = ? AND position < ?", (id, end))
@@ -213,6 +243,7 @@ class SQLiteTables:
             self._execute("DELETE FROM logs WHERE id = ?", (id,))
         else:
             self._execute("UPDATE logs SET first = ? WHERE id = ?", (end, id))
+        return True
 
     # -- news ---------------------------------------------------------------------------------
 

@@ -74,13 +74,17 @@ class Tables(SQLiteTables):
                 assert row is not None
                 expires = row.expires if change.ttl is None else now + change.ttl
                 due = row.due if change.delay is None else now + change.delay
-                self.save(change.key, Row(row.value, row.version, expires, due))
+                self.set_times(change.key, row.version, expires, due)
             case Delete():
                 self.save(change.key, None)
             case Add():
                 total = _sum(change, row)
-                expires = now + change.ttl if row is None else row.expires
-                self.save(change.key, Row(b"%d" % total, self.version, expires, None))
+                value = b"%d" % total
+                if row is not None and row.due is None:
+                    self.set_value(change.key, self.version, value)
+                else:
+                    expires = now + change.ttl if row is None else row.expires
+                    self.save(change.key, Row(value, self.version, expires, None))
                 return total
             case Append():
                 return self.append(change, now)
@@ -99,9 +103,8 @@ class Tables(SQLiteTables):
         for key in keys:
             row = self.load(key, now)
             assert row is not None
-            claimed = Row(row.value, self.version, row.expires, now + lease)
-            self.save(key, claimed)
-            entries.append(_entry(key, claimed, now))
+            self.set_times(key, self.version, row.expires, now + lease)
+            entries.append(Entry(key, row.value, self.version, row.expires - now))
         ahead = self.due(folder, now, 1)
         return Claimed(entries, max(0.0, ahead[0][0] - now) if ahead else math.inf)
 
