@@ -118,7 +118,7 @@ def _post(port: int, message: dict[str, object], headers: dict[str, str]) -> soc
         f"Content-Length: {len(body)}",
         *(f"{name}: {value}" for name, value in headers.items()),
     ]
-    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    connection = socket.create_connection(("127.0.0.1", port), timeout=60)
     connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
     return connection
 
@@ -156,7 +156,7 @@ def memory_per_connection() -> dict[str, float]:
             stream.recv(65536)
         between = _resident(pid)
         for _ in range(IDLE):
-            opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
         sleep(0.5)
         figures["stream"] = (between - before) / STREAMS
         figures["idle"] = (_resident(pid) - between) / IDLE

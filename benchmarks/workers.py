@@ -26,7 +26,7 @@ from benchmarks.wrk import CONNECTIONS, load, serving
 
 OURS = {1: "trio-mcp, 1 process", 2: "trio-mcp, 2 processes"}
 PYTHON = {1: "Python SDK on uvicorn, 1 process", 2: "Python SDK on uvicorn, 2 processes"}
-_START_SECONDS = 20.0
+_START_SECONDS = 120.0
 _IDLE = 0.03
 """Seconds of processor time in half a second: who uses less is not starting."""
 

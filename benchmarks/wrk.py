@@ -191,7 +191,7 @@ def new_sessions(port: int, senders: Iterable[Headers]) -> list[Headers]:
     headers = {name: _LEGACY_HEADERS[name] for name in ("Content-Type", "Accept")}
     body = json.dumps({**hello, "params": params})
     found: list[Headers] = []
-    with closing(HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+    with closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         for sender in senders:
             connection.request("POST", "/mcp", body, {**headers, **sender})
             response = connection.getresponse()
@@ -207,7 +207,7 @@ def call(port: int, name: str) -> Any:
     """Call a tool once, in a modern request; return its result."""
     params = {"name": name, "arguments": {}, "_meta": META}
     message = {"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": params}
-    with closing(HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+    with closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         headers = headers_of("tools/call", name)
         connection.request("POST", "/mcp", json.dumps(message), headers)
         return json.loads(connection.getresponse().read())["result"]

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager, contextmanager
@@ -22,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import trio_mcp
 from tests.aio.support import Workshop, in_asyncio, until
+from tests.store.redis_server import free_port
 from tests.support.processes import ENVIRONMENT, TIME_LIMIT
 from trio_mcp import Context, Handlers, HttpOptions, Limits, ListChanged
 from trio_mcp.aio import Registry, connect, http_app, on_asyncio
@@ -106,8 +106,7 @@ async def under_uvicorn(app, **options):
 
 @asynccontextmanager
 async def under_hypercorn(app):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     config = Config()
     config.bind = [f"127.0.0.1:{port}"]
     config.errorlog = None

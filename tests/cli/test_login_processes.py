@@ -18,7 +18,7 @@ import pytest
 from tests.cli.protected import Authority, authority, behind, browser
 from tests.cli.support import COMMAND, CTRL_C, SHOP, Terminal, served
 from tests.support.client import MODERN, modern_meta
-from tests.support.processes import ENVIRONMENT, run, running
+from tests.support.processes import ENVIRONMENT, TIME_LIMIT, run, running
 from tests.support.tools import echo, registry_of
 
 
@@ -159,7 +159,7 @@ async def test_serving_behind_an_issuer(issuer: Authority) -> None:
             "host": "mcp.example.com",
         }
         statuses = []
-        async with httpx2.AsyncClient(trust_env=False) as client:
+        async with httpx2.AsyncClient(timeout=TIME_LIMIT, trust_env=False) as client:
             for token in (
                 "made-up",
                 issuer.issuer.token(aud=resource, scope="shop"),

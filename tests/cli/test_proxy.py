@@ -12,7 +12,7 @@ import trio
 
 from tests.cli.support import COMMAND, CommandLine
 from tests.cli.test_serve_http import url_of
-from tests.support.processes import ENVIRONMENT, EXAMPLES, running
+from tests.support.processes import ENVIRONMENT, EXAMPLES, TIME_LIMIT, running
 from trio_mcp import connect
 
 pytestmark = pytest.mark.requirement("L4")
@@ -48,7 +48,10 @@ async def test_a_gateway_follows_its_file_and_says_how_servers_stand(tmp_path: P
         [*COMMAND, "gateway", str(path), "--watch", "--wait", "60", *HTTP]
     ) as server:
         url = await url_of(server)
-        async with connect(url) as client, httpx2.AsyncClient(verify=False) as http:
+        async with (
+            connect(url) as client,
+            httpx2.AsyncClient(timeout=TIME_LIMIT, verify=False) as http,
+        ):
             assert (await client.call_tool("calc_add", {"a": 1, "b": 2})).text == "3.0"
             health = (await http.get(url.replace("/mcp", "/health"))).json()
             assert health["servers"]["calc"] == "connected"
@@ -74,7 +77,7 @@ async def test_a_server_is_called_what_the_operator_calls_it(
     command = ["--", sys.executable, CALCULATOR, "--token=s3cret"]
     async with running([*COMMAND, "proxy", *options, *HTTP, *command]) as server:
         url = await url_of(server)
-        async with httpx2.AsyncClient(verify=False) as http:
+        async with httpx2.AsyncClient(timeout=TIME_LIMIT, verify=False) as http:
             health = (await http.get(url.replace("/mcp", "/health"))).text
         assert json.loads(health)["servers"] == {called: "connected"}
         assert "s3cret" not in health

@@ -14,7 +14,7 @@ import trio
 import trio.testing
 
 from tests.cli.support import COMMAND, CommandLine, faulty
-from tests.support.processes import Server, call, lines, parse, run, running, text_of
+from tests.support.processes import TIME_LIMIT, Server, call, lines, parse, run, running, text_of
 from trio_mcp import connect
 from trio_mcp.background import background_task
 from trio_mcp.cli.reload import watching as watching_module
@@ -137,7 +137,9 @@ async def test_over_http_a_broken_server_is_answered_for(source: Path, tmp_path:
     transport = httpx2.AsyncHTTPTransport(uds=str(place))
     async with (
         running(command(source, "--unix-socket", str(place))) as server,
-        httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http,
+        httpx2.AsyncClient(
+            timeout=TIME_LIMIT, transport=transport, base_url="http://localhost"
+        ) as http,
     ):
         await server.said(b" path /mcp")
         assert (await http.get("/health")).status_code == 200

@@ -147,7 +147,7 @@ async def test_a_server_that_is_killed_is_told_with_the_signal(number, name) -> 
         ("closes-stdin", WriteFailed, TIME_LIMIT),
         ("deaf", CallTimeout, 0.2),
         ("mute", CallTimeout, 0.2),
-        ("floods-stdout", CallTimeout, 1.0),  # within which some of it has surely been read
+        ("floods-stdout", CallTimeout, 1.0),  # what was there before is read at once
         ("floods-line", CallTimeout, 0.2),
         ("garbage", CallTimeout, 1.0),
         ("orphan", ServerExited, TIME_LIMIT),

@@ -68,7 +68,7 @@ async def test_a_person_gets_in_and_steps_up(example: Any) -> None:
 async def test_a_stranger_is_told_where_to_go_and_nothing_else(example: Any) -> None:
     async with (
         library(example) as (url, issuer),
-        httpx2.AsyncClient(trust_env=False, verify=False) as stranger,
+        httpx2.AsyncClient(timeout=TIME_LIMIT, trust_env=False, verify=False) as stranger,
     ):
         for headers in ({}, {"Authorization": "Bearer forged"}):
             answer = await stranger.post(url, headers=headers)

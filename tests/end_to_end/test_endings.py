@@ -1,4 +1,8 @@
-"""How a server process ends: by itself, always, soon, and with everybody answered."""
+"""How a server process ends: by itself, always, and with everybody answered.
+
+That it takes no more than 5 s is shown by a clock that jumps, in `tests/server/test_end_of_input.py`:
+on a busy machine a process may need longer for what takes it a moment on an idle one.
+"""
 
 import fcntl
 import os
@@ -26,7 +30,6 @@ from trio_mcp.system.capabilities import POLLS
 
 EXIT_STUCK = 70
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
-PROMISE = 5  # seconds within which a server is gone after the end of its input
 
 CANCELLED = {"code": -32603, "message": "Request cancelled"}
 
@@ -51,36 +54,32 @@ def fifo(tmp_path: Path) -> Path:
 
 
 @pytest.mark.requirement("B8")
-async def test_with_stdout_open_all_calls_are_answered_within_the_promise() -> None:
+async def test_with_stdout_open_all_calls_are_answered() -> None:
     async with running(workshop()) as server:
         await server.client.send(*(call(n, "forever") for n in range(20)), ping(99))
         await server.said(b"forever runs", times=20)
         assert await server.client.receive() == {"jsonrpc": "2.0", "id": 99, "result": {}}
-        started = trio.current_time()
         await server.client.send_eof()
         messages = await server.client.receive_all()
         assert await server.exit() == 0
-        assert trio.current_time() - started < PROMISE
     assert errors_by_id(messages) == dict.fromkeys(range(20), CANCELLED)
     assert b"Client disconnected (EOF), flushed 20 responses, dropped 0 responses" in server.stderr
 
 
 @pytest.mark.requirement("B8")
-async def test_with_stdout_closed_the_process_is_gone_within_the_promise() -> None:
+async def test_with_stdout_closed_the_process_is_gone() -> None:
     async with running(workshop()) as server:
         await server.client.send(*(call(n, "forever") for n in range(20)))
         await server.said(b"forever runs", times=20)
-        started = trio.current_time()
         await server.hang_up()
         assert await server.exit() == 0
-        assert trio.current_time() - started < PROMISE
     assert b"Client disconnected (" in server.stderr
     assert b"flushed 0 responses" in server.stderr
 
 
 @pytest.mark.requirement("B8")
 async def test_a_call_that_finishes_within_the_grace_is_answered(fifo: Path) -> None:
-    async with running(workshop(eof_grace=20)) as server:
+    async with running(workshop(eof_grace=60)) as server:
         await server.client.send(call(1, "read", path=str(fifo)))
         fd = await open_for_writing(fifo)
         await server.client.send_eof()
@@ -100,12 +99,10 @@ async def test_a_stuck_worker_thread_holds_up_nobody(tool: str) -> None:
         await server.said(b"stuck")
         await server.client.send(call(2, "echo", text="still here"))
         assert text_of(await server.client.receive()) == "still here"
-        started = trio.current_time()
         await server.client.send_eof()
         (answer,) = await server.client.receive_all()
         assert answer["error"] == CANCELLED
         assert await server.exit() == 0
-        assert trio.current_time() - started < PROMISE
 
 
 @pytest.mark.requirement("B3", "B1")
@@ -132,7 +129,7 @@ async def test_a_tool_that_ignores_cancellation_does_not_keep_the_process() -> N
 
 @pytest.mark.long
 @pytest.mark.requirement("B3", "B8")
-async def test_with_stdout_open_but_unread_the_process_is_gone_within_the_promise() -> None:
+async def test_with_stdout_open_but_unread_the_process_is_gone() -> None:
     """What cannot be flushed is dropped, also when a tool ignores its cancellation."""
 
     async def one(tool: str, status: int) -> None:
@@ -140,12 +137,10 @@ async def test_with_stdout_open_but_unread_the_process_is_gone_within_the_promis
             await server.client.send(call(1, tool), call(2, "big", letter="x", size=1_000_000))
             await server.said(f"{tool} runs".encode())
             await server.said(b"Tool big: ok")
-            started = trio.current_time()
             await server.client.send_eof()
             assert await server.exit() == status
-            assert trio.current_time() - started < PROMISE
-        if status == 0:
-            assert b"flushed 0 responses, dropped 2 responses" in server.stderr
+            if status == 0:
+                assert b"flushed 0 responses, dropped 2 responses" in server.stderr
 
     async with trio.open_nursery() as nursery:  # at the same time, since they mostly wait
         nursery.start_soon(one, "forever", 0)
@@ -201,7 +196,7 @@ async def test_a_server_whose_parent_is_killed_goes_away_by_itself() -> None:
 
 @pytest.mark.requirement("B9")
 async def test_a_signal_lets_running_calls_finish(fifo: Path) -> None:
-    async with running(workshop()) as server:
+    async with running(workshop(shutdown_grace=60)) as server:
         await server.client.send(call(1, "read", path=str(fifo)))
         fd = await open_for_writing(fifo)
         server.signal(signal.SIGTERM)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 import trio
 
+from tests.store.redis_server import free_port
 from tests.support.processes import call, lines, running, text_of
 from trio_mcp import connect
 from trio_mcp.system.capabilities import POLLS
@@ -101,9 +102,7 @@ async def test_what_was_dropped_is_counted_where_it_was(unread: tuple[int, int])
 
 async def test_over_http_as_well(unread: tuple[int, int]) -> None:
     ours, theirs = unread
-    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    port = listener.socket.getsockname()[1]
-    await listener.aclose()
+    port = free_port()
     command = [sys.executable, "-c", PROGRAM, "http", "log", str(port), "and more"]
     async with running(command, stderr=theirs) as server:
         assert b"Serving" in await trio.to_thread.run_sync(os.read, ours, 4096)

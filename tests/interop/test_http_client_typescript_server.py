@@ -1,13 +1,13 @@
 """Our client against servers made with the official TypeScript SDK, over HTTP, in both eras."""
 
 import os
-import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 import trio
 
+from tests.store.redis_server import free_port
 from tests.support.processes import TIME_LIMIT
 from trio_mcp import McpError, connect
 from trio_mcp.errors import CannotReach
@@ -39,9 +39,7 @@ async def test_a_server_of_both_eras(npm: Path, era) -> None:
 
 
 async def test_the_everything_server_has_sessions(npm: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     seen: list[float] = []
     with trio.fail_after(TIME_LIMIT):
         process = await trio.lowlevel.open_process(

@@ -304,7 +304,7 @@ async def test_many_clients_of_one_server(mode: str, stateless: bool) -> None:
 
         async def visit(number: int) -> None:
             async with (
-                httpx2.AsyncClient(verify=False) as http,
+                httpx2.AsyncClient(timeout=TIME_LIMIT, verify=False) as http,
                 Client(streamable_http_client(url, http_client=http), mode=mode) as client,
             ):
                 for _ in range(3):

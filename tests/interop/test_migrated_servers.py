@@ -310,7 +310,7 @@ async def asking_over_http(way: str, url: str, token: str) -> AsyncIterator[Ask]
             yield lambda method, params: by_ours(ours, method, params)
         return
     mode = "auto" if era == "modern" else "legacy"
-    async with httpx2.AsyncClient(headers=headers, trust_env=False) as http:
+    async with httpx2.AsyncClient(timeout=TIME_LIMIT, headers=headers, trust_env=False) as http:
         transport = streamable_http_client(url, http_client=http)
         async with OfficialClient(transport, mode=mode) as official:
             yield lambda method, params: by_the_official(official, method, params)
@@ -333,7 +333,7 @@ async def test_a_server_over_http_with_tokens_and_middleware(way: str) -> None:
         for when, python in WHEN.items():
             async with peer(python, str(HERE / f"bank_{when}.py")) as origin:
                 url = f"{origin}/mcp"
-                async with httpx2.AsyncClient(trust_env=False) as http:
+                async with httpx2.AsyncClient(timeout=TIME_LIMIT, trust_env=False) as http:
                     refused = await http.post(url, json={}, headers={"Authorization": "Bearer x"})
                 async with asking_over_http(way, url, "token-of-alice") as ask:
                     alice = await answers(ask, way, ALICE)

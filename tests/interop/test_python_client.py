@@ -11,8 +11,9 @@ import mcp_types as types
 import pytest
 import trio
 from mcp import MCPError
+from mcp.client import stdio
 from mcp.client.client import Client
-from mcp.client.stdio import PROCESS_TERMINATION_TIMEOUT, StdioServerParameters, stdio_client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
 from tests.interop.stream_client import stream_client
@@ -205,7 +206,10 @@ async def test_a_cancelled_call_ends_on_the_server(mode: str) -> None:
 @pytest.mark.long
 @every_mode
 @pytest.mark.requirement("A13", "B2", "B8")
-async def test_concurrent_calls_and_a_quiet_end(mode: str, errors: Path) -> None:
+async def test_concurrent_calls_and_a_quiet_end(
+    mode: str, errors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio, "PROCESS_TERMINATION_TIMEOUT", 2 * TIME_LIMIT)  # it ends by itself
     async with connected(mode, errors) as client:
         told = {}
 
@@ -219,6 +223,4 @@ async def test_concurrent_calls_and_a_quiet_end(mode: str, errors: Path) -> None
             for number in range(50):
                 nursery.start_soon(call, number)
         assert told == dict.fromkeys(range(50), True)
-        started = trio.current_time()
-    assert trio.current_time() - started < PROCESS_TERMINATION_TIMEOUT  # it was not killed
     assert errors.read_text() == ""

@@ -197,26 +197,31 @@ async def test_output_that_somebody_else_holds_open_ends_soon_after_the_exit() -
 
 @pytest.mark.requirement("E8")
 @pytest.mark.parametrize(
-    ("program", "returncode"),
+    ("program", "timeouts", "returncode"),
     [
-        (ECHO, 0),
-        ("import signal; print(end='x', flush=True); signal.pause()", -15),
+        (ECHO, (TIME_LIMIT, TIME_LIMIT), 0),
+        ("import signal; print(end='x', flush=True); signal.pause()", (0.2, TIME_LIMIT), -15),
         (
             "import signal; signal.signal(15, signal.SIG_IGN)\n"
             "print(end='x', flush=True)\nwhile True: signal.pause()",
+            (0.2, 0.2),
             -9,
         ),
         (
             "import signal, sys; signal.signal(15, lambda *_: sys.exit(4))\n"
             "print(end='x', flush=True)\nwhile True: signal.pause()",
+            (0.2, TIME_LIMIT),
             4,
         ),
     ],
 )
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_leaving_ends_the_process_one_way_or_another(program, returncode, cancelled) -> None:
+async def test_leaving_ends_the_process_one_way_or_another(
+    program, timeouts, returncode, cancelled
+) -> None:
+    options = ProcessOptions(close_timeout=timeouts[0], terminate_timeout=timeouts[1])
     with trio.CancelScope() as scope:
-        async with open_process(python(program), ProcessOptions(**IMPATIENT)) as transport:
+        async with open_process(python(program), options) as transport:
             if program is not ECHO:
                 assert await transport.receive_some() == b"x"
             if cancelled:

@@ -383,6 +383,7 @@ def floods_stderr(option: str) -> None:
 
 
 def floods_stdout(option: str) -> None:
+    os.write(1, b"first of all\n")  # who has read the last words finds it
     say(LAST_WORDS)
     flood(1, 1 << 40)
 
@@ -394,9 +395,11 @@ def floods_line(option: str) -> None:
 
 
 def garbage(option: str) -> None:
+    lines = b'{"jsonrpc": "1.0", "id": 1, "result": {}}\n\x00\x01\x02\n[]\n'
+    os.write(1, lines)  # who has read the last words finds it
     say(LAST_WORDS)
     while os.read(0, 65536):
-        os.write(1, b'{"jsonrpc": "1.0", "id": 1, "result": {}}\n\x00\x01\x02\n[]\n')
+        os.write(1, lines)
     os._exit(0)
 
 

@@ -56,7 +56,8 @@ def auth_for(way: str, issuer: str, secret: str, origin: str) -> Any:
 def proxy(issuer: str, origin: str) -> OIDCProxy:
     """One client of the issuer's, for all of ours."""
     wanted = {"redirect_uris": [f"{origin}/auth/callback"], "client_name": "fast"}
-    known = httpx2.post(f"{issuer}/reg", json=wanted, trust_env=False).raise_for_status().json()
+    answer = httpx2.post(f"{issuer}/reg", json=wanted, trust_env=False, timeout=120)
+    known = answer.raise_for_status().json()
     return OIDCProxy(
         config_url=f"{issuer}/.well-known/openid-configuration",
         client_id=known["client_id"],

@@ -36,6 +36,8 @@ from mcp.shared.auth import (
     OAuthToken,
 )
 
+TIME_LIMIT = 120  # seconds, for a server that hangs
+
 
 class Introspection(TokenVerifier):
     """Asks the authorization server about a token."""
@@ -45,7 +47,9 @@ class Introspection(TokenVerifier):
         self._auth = httpx2.BasicAuth("verifier", quote_plus(secret))
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        async with httpx2.AsyncClient(trust_env=False, auth=self._auth) as client:
+        async with httpx2.AsyncClient(
+            timeout=TIME_LIMIT, trust_env=False, auth=self._auth
+        ) as client:
             answer = await client.post(self._endpoint, data={"token": token})
         found = answer.json()
         if not found.get("active"):
@@ -132,7 +136,7 @@ class Everybody(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     async def exchange_identity_assertion(
         self, client: OAuthClientInformationFull, params: IdentityAssertionParams
     ) -> OAuthToken:
-        async with httpx2.AsyncClient(trust_env=False) as http:
+        async with httpx2.AsyncClient(timeout=TIME_LIMIT, trust_env=False) as http:
             keys = KeySet.import_key_set((await http.get(f"{self._provider}/jwks")).json())
         found = jwt.decode(params.assertion, keys, ["ES256"])
         wanted = {"iss": self._provider, "aud": self._issuer, "client_id": client.client_id}

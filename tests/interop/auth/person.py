@@ -15,6 +15,7 @@ _HIDDEN = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)"')
 _BUTTON = re.compile(r'<button type="submit"[^>]* name="(\w+)" value="([^"]*)"')
 _ABORT = re.compile(r'<a href="([^"]*/abort)">')
 _MOST_PAGES = 20
+TIME_LIMIT = 120  # seconds, for a server that hangs
 
 
 class Person:
@@ -35,7 +36,7 @@ class Person:
     async def __call__(self, url: str) -> None:
         """Go to a page, and on to wherever it leads in the end."""
         back = await self.sent_back(url)
-        async with httpx2.AsyncClient(trust_env=False) as browser:
+        async with httpx2.AsyncClient(timeout=TIME_LIMIT, trust_env=False) as browser:
             (await browser.get(back)).raise_for_status()
 
     async def sent_back(self, url: str) -> str:
@@ -43,7 +44,9 @@ class Person:
         asked = parse_qs(urlsplit(url).query)
         self.asked.append({name: " ".join(values) for name, values in asked.items()})
         redirect = asked["redirect_uri"][0]
-        async with httpx2.AsyncClient(trust_env=False, cookies=self._cookies) as browser:
+        async with httpx2.AsyncClient(
+            timeout=TIME_LIMIT, trust_env=False, cookies=self._cookies
+        ) as browser:
             page = await browser.get(url)
             for _ in range(_MOST_PAGES):
                 if page.has_redirect_location:
@@ -72,7 +75,7 @@ async def _main(url: str, *, prints: bool) -> None:
     if prints:
         print(back)
         return
-    async with httpx2.AsyncClient(trust_env=False) as browser:
+    async with httpx2.AsyncClient(timeout=TIME_LIMIT, trust_env=False) as browser:
         while True:
             try:
                 (await browser.get(back)).raise_for_status()
@@ -85,4 +88,4 @@ async def _main(url: str, *, prints: bool) -> None:
 # As a browser: BROWSER="python -m tests.interop.auth.person %s &". With --print it says where it
 # would go in the end, and does not go there.
 if __name__ == "__main__":
-    asyncio.run(asyncio.wait_for(_main(sys.argv[-1], prints="--print" in sys.argv), timeout=20))
+    asyncio.run(asyncio.wait_for(_main(sys.argv[-1], prints="--print" in sys.argv), TIME_LIMIT))

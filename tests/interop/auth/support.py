@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 TIME_LIMIT = 180  # seconds, for all that a test does with several processes
 SECRET = "s3cret+/ %:" * 4
 """Of every client that has one: what has to be encoded wherever it is sent."""
-FETCHING = Fetching(trust_env=False)
+FETCHING = Fetching(trust_env=False, timeout=TIME_LIMIT)
 
 
 @asynccontextmanager
@@ -85,7 +85,7 @@ async def token_request(issuer: str, path: str = "/token", **form: Any) -> dict[
     headers = form.pop("headers", {})
     known = form.pop("client_id", "nightly")
     auth = httpx2.BasicAuth(quote_plus(known), quote_plus(SECRET))
-    async with httpx2.AsyncClient(trust_env=False) as client:
+    async with httpx2.AsyncClient(timeout=TIME_LIMIT, trust_env=False) as client:
         answer = await client.post(f"{issuer}{path}", data=form, headers=headers, auth=auth)
     assert answer.status_code == 200, answer.text
     return dict(answer.json()) if answer.content else {}

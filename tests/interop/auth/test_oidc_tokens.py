@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from tests.interop.auth.support import (
+    TIME_LIMIT,
     VERIFIER,
     credentials_of,
     introspection,
@@ -55,7 +56,7 @@ async def call(url: str, token: str, scheme: str = "Bearer", **headers: str) -> 
         "Accept": "application/json, text/event-stream",
         **headers,
     }
-    async with httpx2.AsyncClient(trust_env=False) as client:
+    async with httpx2.AsyncClient(timeout=TIME_LIMIT, trust_env=False) as client:
         return await client.post(url, json=body, headers=sent)
 
 
@@ -104,7 +105,7 @@ async def test_new_keys_are_found_and_old_ones_forgotten(
     async with oidc_provider(npm, clients=CLIENTS) as issuer, protected(issuer) as url:
         before = await token_for(issuer, url)
         assert (await call(url, before)).status_code == 200
-        async with httpx2.AsyncClient(trust_env=False) as client:
+        async with httpx2.AsyncClient(timeout=TIME_LIMIT, trust_env=False) as client:
             (await client.post(f"{issuer}/rotate")).raise_for_status()
         assert (await call(url, await token_for(issuer, url))).status_code == 200
         assert (await call(url, before)).status_code == 401

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -21,6 +20,7 @@ from tests.cli.support import COMMAND
 from tests.interop.explorer.hostile import SCHEMAS
 from tests.interop.explorer.kitchen import crowd, kitchen
 from tests.interop.packages import FASTMCP
+from tests.store.redis_server import free_port
 from tests.support.processes import ENVIRONMENT, run, running
 from trio_mcp import HttpPolicy, Limits, Registry, serve_http
 
@@ -177,17 +177,12 @@ async def listening(command: Sequence[str], **variables: str) -> AsyncIterator[N
                 return
 
 
-def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return str(probe.getsockname()[1])
-
-
 @pytest.mark.parametrize(
     ("transport", "path", "speaks"),
     [("streamableHttp", "mcp", "2025-11-25"), ("sse", "sse", "2024-11-05")],
 )
 async def test_everything_over_http(scripts: Path, transport: str, path: str, speaks: str) -> None:
-    port = free_port()
+    port = str(free_port())
     async with listening(["node", str(scripts / EVERYTHING), transport], PORT=port):
         async with inspecting(f"http://127.0.0.1:{port}/{path}") as url:
             await play(scripts, url, "foreign", speaks=speaks, **ECHO)

@@ -207,7 +207,7 @@ async def use_sums(command: list[str], url: str) -> None:
     assert list(library_site.registry.tools) == ["get_book"]
     found = await library_site.registry.call("get_book", {"number": "1"})
     assert found.content[0].text == '"Emma"', found
-    async with httpx2.AsyncClient() as http:
+    async with httpx2.AsyncClient(timeout=120) as http:
         assert (await http.get(f"{url}/sum")).json() == 42
         assert "/sum" in (await http.get(f"{url}/openapi.json")).json()["paths"]
     async with connect(f"{url}/mcp") as client:

@@ -22,6 +22,7 @@ from hypercorn.config import Config
 from hypercorn.trio import serve as hypercorn
 from trio.testing import wait_all_tasks_blocked
 
+from tests.store.redis_server import free_port
 from tests.support.tools import echo, registry_of, text_of
 from tests.transports.http.asgi_server_support import MemoryListener
 from tests.transports.http.sockets import TIME_LIMIT, Served, Wire, served
@@ -458,9 +459,9 @@ async def test_cancelled_it_ends_at_once() -> None:
 async def test_a_server_that_cannot_start() -> None:
     """It says why, and leaves nothing open."""
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
+        port = free_port()  # which is free later on, too
+        taken.bind(("127.0.0.1", port))
         taken.listen()
-        port = taken.getsockname()[1]
         shop = Shop()
         with pytest.raises(OSError, match="in use"):
             await serve_http(shop.registry, port=port)

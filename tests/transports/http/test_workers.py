@@ -323,7 +323,7 @@ async def test_the_command_line(tmp_path: Path) -> None:
     async with running([sys.executable, "-m", "trio_mcp.cli", *line]) as server:
         await server.said(b"with 2 workers\n")
         transport = httpx2.AsyncHTTPTransport(uds=str(place))
-        async with httpx2.AsyncClient(transport=transport) as http:
+        async with httpx2.AsyncClient(timeout=TIME_LIMIT, transport=transport) as http:
             while (await http.get("http://localhost/health")).json()["workers_live"] != 2:
                 await trio.sleep(PAUSE)  # one of them has not heard of the other yet
         server.signal(signal.SIGTERM)
