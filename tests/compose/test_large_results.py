@@ -50,7 +50,7 @@ async def ask(*_: object) -> Any:
 
 
 async def called(client: Client, many: int) -> list[Any]:
-    result = await client.call_tool("far_links", {"many": many})
+    result = await client.call_tool("far_links", {"many": many}, timeout=60)
     return result.content
 
 

@@ -748,7 +748,8 @@ async def test_large_arguments_are_passed_on() -> None:
         """Count numbers."""
         return len(numbers)
 
-    async with connect(searchable(registry_of(count_of)), limits=Limits()) as client:
+    front = searchable(registry_of(count_of))
+    async with connect(front, limits=Limits(), tool_timeout=60) as client:
         numbers = list(range(100_000))
         assert (await call(client, "count_of", {"numbers": numbers})).text == "100000"
         refused = await call(client, "count_of", {"numbers": [*numbers, "x"]})

@@ -15,7 +15,7 @@ from trio_mcp.middleware import McpRequest
 from trio_mcp.registry import catalogue_of
 
 pytestmark = pytest.mark.requirement("L4")
-LIMIT = 60
+LIMIT = 120
 
 both_eras = pytest.mark.parametrize("down", ["modern", "legacy"])
 all_eras = pytest.mark.parametrize("up", ["modern", "legacy"])
@@ -52,7 +52,7 @@ async def test_a_change_right_after_subscribing_is_told(up: Era, down: Era, dept
         outer = registry
         if depth == 2:
             outer = Registry("outer")
-            outer.mount(Remote(registry, era=up))
+            outer.mount(Remote(registry, era=up, wait=LIMIT))
         async with connect(outer, era=down) as client:
             for _ in range(3):
                 async with client.subscribe(resources=[NEWS]) as changes:

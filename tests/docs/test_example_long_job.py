@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from tests.support.processes import EXAMPLES, ROOT, TIME_LIMIT, python
 from trio_mcp import Client, Limits, Registry, connect
@@ -113,17 +114,22 @@ async def test_the_clients_time_out(connected: Connect, endless: Path) -> None:
         await until_cleaned_up(client, endless)
 
 
-async def test_the_tools_own_time_out(endless: Path) -> None:
+async def test_the_tools_own_time_out(endless: Path, mock_clock: trio.testing.MockClock) -> None:
     registry = Registry("brief", tool_timeout=0.2)
     registry.add_tool(load_registry(str(PROGRAM)).tools["write_checksums"].function)
     told: list[Any] = []
+
+    def time_passes(*step: Any) -> None:
+        told.append(step)
+        mock_clock.jump(0.2)
+
     with trio.fail_after(TIME_LIMIT):
         async with connect(registry) as client:
             result = await client.call_tool(
                 "write_checksums",
                 {"directory": str(endless)},
                 timeout=TIME_LIMIT,
-                on_progress=lambda *step: told.append(step),
+                on_progress=time_passes,
             )
             assert result.error == "Tool write_checksums timed out after 0.2 s"
             assert told

@@ -19,7 +19,7 @@ from docs._ext import pictures
 from tests.docs.pages import LANGUAGES, Block, blocks_of
 from tests.interop.packages import FOLDER as NPM
 from tests.support.client import serving
-from tests.support.processes import ENVIRONMENT, ROOT, call, lines, parse, run, text_of
+from tests.support.processes import ENVIRONMENT, ROOT, call, parse, run, running, text_of
 from trio_mcp import Handlers, HttpOptions, Limits, Registry, connect
 from trio_mcp.cli.target import load_registry
 from trio_mcp.errors import ToolFailed
@@ -83,10 +83,11 @@ async def test_servers_answer(block: Block, tmp_path: Path) -> None:
     serve = [sys.executable, "-m", "trio_mcp.cli", "serve", str(program)]
     params = {"protocolVersion": "2025-11-25", "capabilities": {}}
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-    requests = lines(hello, call(2, "add", a=2, b=0.5), call(3, "add", a=2, b="x"))
-    done = await run(serve, requests)
-    assert done.returncode == 0, done.stderr
-    answers = {each["id"]: each for each in parse(done.stdout)}
+    requests = (hello, call(2, "add", a=2, b=0.5), call(3, "add", a=2, b="x"))
+    async with running(serve) as server:
+        await server.client.send(*requests)
+        answers = await server.client.receive_many(len(requests))
+        assert await server.finish() == 0, server.stderr
     assert answers[1]["result"]["serverInfo"]["name"] == "calculator"
     assert text_of(answers[2]) == "2.5"
     assert "'b' must be a number" in text_of(answers[3])

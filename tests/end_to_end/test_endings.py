@@ -245,7 +245,7 @@ async def test_a_second_signal_ends_the_process_at_once() -> None:
 
 @pytest.mark.requirement("B9")
 async def test_a_second_signal_ends_a_process_with_a_tool_that_ignores_cancellation() -> None:
-    async with running(workshop(shutdown_grace=1000)) as server:
+    async with running(workshop(shutdown_grace=1000, cancel_timeout=1000)) as server:
         await server.client.send(call(1, "stubborn"))
         await server.said(b"stubborn runs")
         server.signal(signal.SIGTERM)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.client import CLIENT_INFO, REVISIONS, RawClient, serving
-from tests.support.processes import EXAMPLES, call, lines, parse, python, run, running, text_of
+from tests.support.processes import EXAMPLES, call, python, running, text_of
 from tests.support.tools import some_revisions
 
 CALCULATOR = python(EXAMPLES / "calculator.py")
@@ -51,9 +51,11 @@ async def test_the_calculator_logs_to_stderr() -> None:
     """It shows how logging is configured for stdio: stdout is for messages only."""
     hello = {"protocolVersion": REVISIONS[-2], "capabilities": {}, "clientInfo": CLIENT_INFO}
     begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-    done = await run(CALCULATOR, lines(begin, call(2, "add", a=1, b=2)))
-    assert [answer["id"] for answer in parse(done.stdout)] == [1, 2]
-    assert re.search(rb"^\d{4}-\S+ \S+ INFO Tool add: ok in ", done.stderr, re.MULTILINE)
+    async with running(CALCULATOR) as server:
+        await server.client.send(begin, call(2, "add", a=1, b=2))
+        assert set(await server.client.receive_many(2)) == {1, 2}
+        assert await server.finish() == 0
+    assert re.search(rb"^\d{4}-\S+ \S+ INFO Tool add: ok in ", server.stderr, re.MULTILINE)
 
 
 @pytest.mark.requirement("D5", "C1")

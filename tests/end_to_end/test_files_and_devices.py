@@ -30,13 +30,13 @@ CALCULATOR = python(EXAMPLES / "calculator.py")
 @pytest.mark.requirement("A14")
 async def test_requests_from_a_file_and_responses_to_a_file(tmp_path: Path) -> None:
     requests, responses = tmp_path / "requests.jsonl", tmp_path / "responses.jsonl"
-    requests.write_bytes(lines(*(call(n, "add", a=n, b=1) for n in range(2000))))
+    requests.write_bytes(lines(*(call(n, "echo", text=f"{n}") for n in range(2000))))
     script = '"$@" < requests.jsonl > responses.jsonl'
-    done = await run(["/bin/sh", "-c", script, "sh", *CALCULATOR], cwd=tmp_path)
+    done = await run(["/bin/sh", "-c", script, "sh", *workshop(eof_grace=60)], cwd=tmp_path)
     assert done.returncode == 0
-    assert all(b" INFO " in line for line in done.stderr.splitlines())
+    assert b"Traceback" not in done.stderr
     answers = {each["id"]: text_of(each) for each in parse(responses.read_bytes())}
-    assert answers == {n: str(float(n + 1)) for n in range(2000)}
+    assert answers == {n: f"{n}" for n in range(2000)}
 
 
 @pytest.mark.requirement("A14", "B8")

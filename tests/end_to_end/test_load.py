@@ -33,7 +33,7 @@ needs_proc = pytest.mark.skipif(
 async def test_large_results_of_concurrent_calls_never_interleave() -> None:
     letters = "abcdefghij"
     calls = [call(n, "big", letter=letters[n % 10], size=100_000 + n) for n in range(200)]
-    done = await run(workshop(), lines(*calls))
+    done = await run(workshop(eof_grace=60), lines(*calls))
     answers = parse(done.stdout)
     assert len(answers) == 200
     for answer in answers:

@@ -37,7 +37,7 @@ PRINTED = [
 @pytest.mark.requirement("A13")
 async def test_all_that_is_printed_goes_to_stderr() -> None:
     calls = [call(n, "noise" if n % 2 else "quiet_noise") for n in range(10)]
-    done = await run(workshop(), lines(*calls))
+    done = await run(workshop(eof_grace=60), lines(*calls))
     answers = parse(done.stdout)
     assert {each["id"] for each in answers} == set(range(10))
     assert {text_of(each) for each in answers} == {"quiet"}
@@ -106,7 +106,8 @@ async def test_a_child_that_outlives_its_tool_does_not_hold_the_wire(tmp_path: P
 @pytest.mark.requirement("G1", "B11")
 async def test_the_log_names_tool_and_outcome_but_no_arguments() -> None:
     secret = "correct horse battery staple"
-    done = await run(workshop(), lines(call(1, "echo", text=secret), call(2, "fail", text=secret)))
+    calls = lines(call(1, "echo", text=secret), call(2, "fail", text=secret))
+    done = await run(workshop(eof_grace=60), calls)
     assert secret in done.stdout.decode()
     assert secret not in done.stderr.decode()
     assert b"Tool echo: ok in" in done.stderr

@@ -642,7 +642,7 @@ async def test_a_tool_that_runs_one_at_a_time_finds_what_the_call_before_has_kep
         return add(context)
 
     registry.add_tool(add if is_plain else add_later, name="add", state="caller", max_concurrent=1)
-    async with connect(registry) as client:
+    async with connect(registry, tool_timeout=60) as client:
         async with trio.open_nursery() as nursery:
             for _ in range(20):
                 nursery.start_soon(client.call_tool, "add")

@@ -7,11 +7,12 @@ import fcntl
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import trio
 
-from trio_mcp import Registry, serve
+from trio_mcp import Limits, Registry, serve
 
 registry = Registry("restored", version="1.0")
 
@@ -32,7 +33,7 @@ def facts() -> list[object]:
 
 if __name__ == "__main__":
     before = json.loads(json.dumps(facts()))
-    trio.run(serve, registry)
+    trio.run(partial(serve, registry, limits=Limits(eof_grace=60)))
     after = json.loads(json.dumps(facts()))
     Path(sys.argv[1]).write_text(json.dumps([before, after]))
     print("printed after serving")
