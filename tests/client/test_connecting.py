@@ -351,3 +351,15 @@ async def test_refreshing_keeps_what_was_set() -> None:
             (9, False),
             (7, True),
         ]
+
+
+@pytest.mark.requirement("F13")
+@pytest.mark.parametrize(
+    "url", ["ws://me:secret@host/mcp", " http://me:secret@host", "http:secret"]
+)
+async def test_what_is_no_target_is_not_shown_since_it_may_have_a_password(url: str) -> None:
+    for target in (url, url.encode()):
+        with pytest.raises(TypeError, match="a command as a list") as caught:
+            async with connect(target):  # type: ignore[arg-type]
+                pass
+        assert "secret" not in str(caught.value)

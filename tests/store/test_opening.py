@@ -65,6 +65,17 @@ async def test_what_is_no_store(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("host", ["host:99999", "host:secret", "[::1"])
+async def test_an_address_that_cannot_be(host: str) -> None:
+    url = f"redis://me:secret@{host}/0"
+    with pytest.raises(ValueError, match="a host or a port that cannot be") as caught:
+        check_store(url)
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ValueError, match="a host or a port that cannot be"):
+        async with open_store(url):
+            pass
+
+
 @pytest.mark.parametrize(
     ("name", "meant"),
     [("redis", "redis://localhost:6379/0"), ("Valkey", "redis://"), ("sqlite", "sqlite:///")],

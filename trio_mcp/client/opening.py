@@ -99,9 +99,11 @@ def check_target(name: str, target: object) -> None:
     elif isinstance(target, Registry | trio.abc.Stream):
         return
     elif isinstance(target, str | bytes) or not isinstance(target, Sequence):
+        # A text is not shown: it may be a URL with a password, to which something else is wrong.
+        given = type(target).__name__ if isinstance(target, str | bytes) else f"{target!r:.100}"
         raise TypeError(
             f"{name} needs a command as a list, a URL that begins with http:// or https://, "
-            f"a Registry or a stream, not {target!r:.100}"
+            f"a Registry or a stream, not {given}"
         )
 
 

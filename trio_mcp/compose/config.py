@@ -96,6 +96,7 @@ def read_servers(source: Source, env: Mapping[str, str] | None = None) -> list[S
 
     Raises:
         ConfigError: Something is wrong; the message names the file, the server and the key.
+        ModuleNotFoundError: A server is a URL, and no HTTP client is installed.
         OSError: The file cannot be read.
     """
     where, folder = "the configuration", None
@@ -120,18 +121,12 @@ def read_servers(source: Source, env: Mapping[str, str] | None = None) -> list[S
 
 
 async def load_servers(source: Source) -> list[ServerConfig]:
-    """Read the servers that are configured, and check that each can be reached in some way.
-
-    Raises:
-        Exception: As `read_servers` and `check_target`.
+    """Read the servers that are configured, as `read_servers` does.
 
     A file is read in a thread, as it may be a pipe into which nothing is written.
     """
     is_file = not isinstance(source, Mapping)
-    found = await in_thread(read_servers, source) if is_file else read_servers(source)
-    for config in found:
-        check_target(f"server {config.name!r}", config.target)
-    return found
+    return await in_thread(read_servers, source) if is_file else read_servers(source)
 
 
 def _parsed(path: Path) -> Mapping[str, Json]:
@@ -210,6 +205,10 @@ class _Entry:
             raise self._wrong(key, f"must be a URL with http:// or https://{or_else}")
         headers = self._texts("headers")
         try:
+            check_target(f"server {self.name!r}: {key}", url)
+        except ValueError as error:
+            raise ConfigError(f"{self.where}: {error}") from None
+        try:
             HttpOptions(headers=headers)
         except ValueError as error:
             raise self._wrong(None, str(error)) from None
@@ -220,7 +219,13 @@ class _Entry:
         words = {"command": self.given["command"]}
         words |= {f"args[{place}]": arg for place, arg in enumerate(args)}
         target = [self._text(key, word) for key, word in words.items()]
-        return ServerConfig(name=self.name, target=target, env=self._texts("env"), cwd=self._cwd())
+        if not target[0]:
+            raise self._wrong("command", "must not be empty")
+        env = self._texts("env")
+        for name in env:
+            if not name or "=" in name:
+                raise self._wrong("env", f"has {name!r}, which no variable can be called")
+        return ServerConfig(name=self.name, target=target, env=env, cwd=self._cwd())
 
     def _wrong(self, key: str | None, why: str) -> ConfigError:
         at = "" if key is None else f" {key}"
@@ -244,8 +249,10 @@ class _Entry:
                 )
             return found or ""
 
-        if not isinstance(value, str) or "\0" in value:
+        if not isinstance(value, str):
             raise self._wrong(key, f"must be a string, not {_kind(value)}")
+        if "\0" in value:
+            raise self._wrong(key, "must not have a NUL in it")
         return _VARIABLE.sub(fill, value)
 
     def _texts(self, key: str) -> dict[str, str]:

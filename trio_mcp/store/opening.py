@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
+from urllib.parse import urlsplit
 
 from trio_mcp.extras import needing
 from trio_mcp.store.protocol import Store, StoreLike
@@ -113,6 +114,7 @@ def _split(url: str) -> tuple[str, str]:
     if scheme == "memory" and not rest.strip("/"):
         return scheme, ""
     if scheme in _REDIS and rest.startswith("//"):
+        _check_address(url)
         return scheme, rest
     if scheme == "sqlite" and rest.startswith("///") and len(rest) > 3:
         return scheme, rest[3:]
@@ -121,3 +123,13 @@ def _split(url: str) -> tuple[str, str]:
         f"there is no store {place!r}: it is 'memory:', 'sqlite:///path', the path of a file, or "
         "'redis://host:6379/0'"
     )
+
+
+def _check_address(url: str) -> None:
+    try:
+        _ = urlsplit(url).port
+    except ValueError:  # whose text may show a part of a password
+        raise ValueError(
+            "the URL of the store has a host or a port that cannot be; it is written like "
+            "'redis://host:6379/0'"
+        ) from None
