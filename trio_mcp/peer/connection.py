@@ -1,13 +1,14 @@
 """A JSON-RPC connection: a nursery with a reader, a dispatcher, a writer, and tasks for calls.
 
-The reader waits for lines, and passes on all that came at once. The dispatcher makes a message of
-each line and does what `Inbound` decides: what can be answered at once is answered at once, in
-order; what takes time becomes a call in one of the `CallTasks`. The writer sends whatever is ready.
-Memory channels join the three, and they are bounded: who cannot put anything into one waits. The
-dispatcher goes on while all slots for calls are taken, because a cancellation may come next; it
-pauses only when too much waits to be run or to be written. While requests of our own are open it
-does not pause because too much waits to be run: the response that a running call needs may come
-next. Then it refuses what would have to wait.
+The reader waits for lines. Each is made a message and dispatched, as `Inbound` decides: what can be
+answered at once is answered at once, in order; what takes time becomes a call in one of the
+`CallTasks`. The reader does that by itself, up to the first line that takes waiting. This one, and
+what comes after it, goes to the dispatcher, which waits while the reader reads on, so that the end
+of the input is noticed. The writer sends whatever is ready. Memory channels join the three, and
+they are bounded: who cannot put anything into one waits. The dispatcher goes on while all slots for
+calls are taken, because a cancellation may come next; it pauses only when too much waits to be run
+or to be written. While requests of our own are open it does not pause because too much waits to be
+run: the response that a running call needs may come next. Then it refuses what would have to wait.
 
 The side that asks reads on while its output is full (`reads_on`). Otherwise both sides could wait
 forever, each for the other one to read: one with requests, one with responses. A response asks for
@@ -23,10 +24,11 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import trio
+from attrs import frozen
 
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.call_tasks import CallTasks
@@ -62,6 +64,14 @@ _REPLY_BYTES: Final = 1024
 """What a reply counts for besides its bytes, while it waits to be written."""
 _STANDSTILL: Final = 0.5
 """Seconds without progress after which the end of the input counts, whatever is pending."""
+
+
+@frozen
+class _Rest:
+    """Frames that are not dispatched yet, and what has to be waited for before."""
+
+    wait: Callable[[], Awaitable[object]]
+    frames: list[Frame]
 
 
 class Connection(ReplyChannel):
@@ -116,12 +126,13 @@ class Connection(ReplyChannel):
         self._replied = 0  # bytes of what was replied at once since there was room
         self._max_replied = limits.max_outgoing_bytes if reads_on else 0
         # Rendezvous: what comes in is bounded by the chunk that is dispatched and the next one.
-        self._put_frames, self._frames = trio.open_memory_channel[list[Frame]](0)
+        self._put_frames, self._frames = trio.open_memory_channel[_Rest | None](0)
         self._reading = trio.CancelScope()
         self._writing = trio.CancelScope(shield=True)
         self._has_hung_up = has_hung_up
         self._is_read_no_more = is_read_no_more
         self._is_at_end = False  # nothing more will be read
+        self._rests = 0  # which the dispatcher has, or is about to get
         self._pause = trio.CancelScope()  # in which the dispatcher waits, if it has to
         self._begun = trio.Event()
         if not is_held:
@@ -213,59 +224,72 @@ class Connection(ReplyChannel):
     # -- the three tasks ------------------------------------------------------------------
 
     async def _read(self) -> None:
-        frames: list[Frame] = []
+        rest: _Rest | None = None
         with self._put_frames:
-            with self._reading, suppress(trio.ClosedResourceError):  # which was our own doing
-                try:
-                    while frames := await self._transport.receive():
-                        try:  # the dispatcher mostly waits, and then no checkpoint is due
-                            self._put_frames.send_nowait(frames)
-                        except trio.WouldBlock:
-                            await self._put_frames.send(frames)
-                        frames = []
-                    self._log(logging.INFO, "end of input")
-                except trio.BrokenResourceError as error:
-                    self._log(logging.WARNING, f"read error: {error.__cause__ or error!r}")
+            with self._reading:
+                while frames := await self._receive():
+                    if self._rests or not self._begun.is_set():
+                        rest = _Rest(self._until_ready, frames)
+                    else:  # there is mostly nothing to wait for, and the dispatcher may sleep
+                        rest = self._dispatch_nowait(frames)
+                    if rest is not None:
+                        self._rests += 1
+                        await self._put_frames.send(rest)
+                        rest = None
+                    frames = []  # an idle connection keeps nothing of what it read
             self._is_at_end = True
             self._pause.deadline = trio.current_time() + self._standstill
-            if frames:  # it was stopped with these in its hands: what was read is answered
-                await self._put_frames.send(frames)
+            if rest is not None:  # it was stopped with these in its hands: all of it is answered
+                await self._put_frames.send(rest)
+
+    async def _receive(self) -> list[Frame]:
+        try:
+            frames = await self._transport.receive()
+        except trio.ClosedResourceError:  # which was our own doing
+            return []
+        except trio.BrokenResourceError as error:
+            self._log(logging.WARNING, f"read error: {error.__cause__ or error!r}")
+            return []
+        if not frames:
+            self._log(logging.INFO, "end of input")
+        return frames
 
     def _log(self, level: int, what: str) -> None:
         logger.log(level, "%s: %s", self._other_side, what, extra={"connection_id": self.id})
 
     async def _dispatch(self) -> None:
-        lines, inbound = self._lines, self._inbound
-        max_batch, max_values = self._limits.max_batch, self._limits.max_message_values
         try:
-            async for frames in self._frames:
-                if not self._begun.is_set():
-                    await self._pause_for(self._begun.wait)
-                limit = self._limits.max_waiting_bytes
-                others = 0  # than calls: mostly responses, and each wakes who waits for it
-                for frame in frames:
-                    if isinstance(frame, bytes) and (
-                        len(frame) < SHORT_JSON or not is_large(frame)
-                    ):
-                        message = decode(frame, max_batch, max_values)
-                        is_call = self._take(message, frame)
-                    else:
-                        is_call = await self._take_long(frame)
-                    if not is_call:
-                        others += 1
-                    is_jammed = lines.full and self._replied >= self._max_replied
-                    if is_jammed or inbound.waiting_bytes > limit:
-                        await self._pause_for(self._relief)
-                    if others == _RESPONSES_AT_ONCE:
-                        # What those send next is on its way before the rest is seen to. Otherwise
-                        # each side would be idle for as long as the other one works.
-                        await trio.lowlevel.checkpoint()
-                        others = 0
-                frames.clear()
-                frame, message = b"", None  # an idle connection keeps nothing of what it read
+            async for rest in self._frames:
+                while rest is not None:
+                    await rest.wait()
+                    rest = self._dispatch_nowait(rest.frames)
+                self._rests -= 1
             self._end(EOF)  # the reader has left the channel, and what it brought has been seen to
         finally:
             self._dispatched.set()
+
+    def _dispatch_nowait(self, frames: list[Frame]) -> _Rest | None:
+        """Dispatch frames until there is something to wait for.
+
+        Returns:
+            What is left, and what to wait for before; `None` if there is neither.
+        """
+        lines, inbound, limits = self._lines, self._inbound, self._limits
+        max_batch, max_values = limits.max_batch, limits.max_message_values
+        others = 0  # than calls: mostly responses, and each wakes who waits for it
+        for number, frame in enumerate(frames, 1):
+            if not isinstance(frame, bytes) or (len(frame) >= SHORT_JSON and is_large(frame)):
+                return _Rest(partial(self._take_long, frame), frames[number:])
+            if not self._take(decode(frame, max_batch, max_values), frame):
+                others += 1
+            is_jammed = lines.full and self._replied >= self._max_replied
+            if is_jammed or inbound.waiting_bytes > limits.max_waiting_bytes:
+                return _Rest(self._until_ready, frames[number:])
+            if others == _RESPONSES_AT_ONCE and number < len(frames):
+                # What those send next is on its way before the rest is seen to. Otherwise each side
+                # would be idle for as long as the other one works.
+                return _Rest(trio.lowlevel.checkpoint, frames[number:])
+        return None
 
     async def _write(self) -> None:
         with self._writing:
@@ -304,6 +328,12 @@ class Connection(ReplyChannel):
         self._log(logging.INFO, "end of input, which is not read to its end")
         return True
 
+    async def _until_ready(self) -> None:
+        """Wait until anything may be dispatched."""
+        if not self._begun.is_set():
+            await self._pause_for(self._begun.wait)
+        await self._pause_for(self._relief)
+
     async def _relief(self) -> None:
         """Wait until less is pending."""
         if self._replied >= self._max_replied:
@@ -340,15 +370,15 @@ class Connection(ReplyChannel):
             self._take_other(message, line)
         return False
 
-    async def _take_long(self, frame: Frame) -> bool:
-        """Do the same with a frame that is long, or too long."""
+    async def _take_long(self, frame: Frame) -> None:
+        """Deal with a frame that is long, or too long, and wait until there may be more."""
         if isinstance(frame, bytes):
-            return self._take(await decoded(frame, self._limits), frame)
-        if isinstance(frame, Oversized):
+            self._take(await decoded(frame, self._limits), frame)
+        elif isinstance(frame, Oversized):
             self._take_other(answer_oversized(frame), frame.head)
         else:
             logger.warning("Request exceeded size limit: %s", megabytes(frame.size))
-        return False
+        await self._until_ready()
 
     def _take_other(self, message: Message, line: bytes) -> None:
         opened, reply = self._inbound.take(message, self, line)
