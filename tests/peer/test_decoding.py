@@ -7,7 +7,7 @@ from trio_mcp import Limits
 from trio_mcp.peer.lines import decoded
 from trio_mcp.wire.jsonrpc import Malformed, Request
 
-pytestmark = pytest.mark.requirement("B4", "E4")
+pytestmark = pytest.mark.requirement("B4", "E4", "E9")
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ class Limits:
     max_client_bytes: int = field(default=64 * 1024, validator=COUNT)
     """Bytes of memory for what is kept of what a client says of itself, for a session or a
     subscription. A client with larger capabilities is refused; of a larger `clientInfo`, name,
-    title and version are kept."""
+    title and version are kept, or nothing if these are too long."""
 
     max_concurrent_calls: int = field(default=128, validator=COUNT)
     """Calls that run at the same time on one connection; further ones wait."""
