@@ -28,14 +28,17 @@ async def background_nursery() -> AsyncIterator[trio.Nursery]:
     `trio.Cancelled`, too: to end the block from a task, cancel a scope around it, not the nursery.
     """
     failure: BaseException | None = None
-    async with trio.open_nursery() as nursery:
-        try:
-            yield nursery
-        except BaseException as error:  # raised again below
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    try:
+        async with trio.open_nursery() as nursery:
+            try:
+                yield nursery
+            except BaseException as error:  # raised again below
+                failure = error
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+    finally:
+        del failure  # a frame that refers to what passes through it makes a cycle
 
 
 @asynccontextmanager
@@ -66,7 +69,10 @@ async def run_all(tasks: Iterable[Task]) -> None:
         for task in tasks:
             nursery.start_soon(run, task)
     if failures:
-        raise failures[0]
+        try:
+            raise failures[0]
+        finally:
+            failures.clear()
 
 
 def of_this_run(var: trio.lowlevel.RunVar[T], make: Callable[[], T]) -> T:

@@ -101,7 +101,7 @@ class Desk:
         self.slots = slots or Slots(1)
         self.is_full = False
         self.inbound = Inbound(
-            self.handler, self.slots, self.replys.append, self.change, lambda: self.is_full
+            self.handler, self.slots, self.replys.append, self.change, lambda waiting: self.is_full
         )
         self.numbers = iter(range(100))
 
@@ -301,7 +301,10 @@ class Ticket:
     stage: str = "new"
     """`new`, `running`, `ending` (only to be closed), or `closed`."""
     noticed: int = 0
-    """How often whoever runs it was told of its cancellation."""
+    """How often its cancellation was noted."""
+
+    def end_changed(self, request) -> None:
+        self.noticed += 1
 
 
 class Watched(Inbound):
@@ -336,7 +339,7 @@ class Peer:
         self.changes = 0
         self.is_full = False
         self.inbound = Watched(
-            self.handler, self.slots, self.responded, self.changed, lambda: self.is_full
+            self.handler, self.slots, self.responded, self.changed, lambda waiting: self.is_full
         )
         self.inbound.peer = self
         self.open: dict[object, Ticket] = {}
@@ -562,10 +565,7 @@ class AnyOrder(RuleBasedStateMachine):
         if request.cause is not None:
             request.scope.cancel()
 
-        def notice(_) -> None:
-            ticket.noticed += 1
-
-        request.on_change = notice
+        request.overseer = ticket
 
     @precondition(lambda self: self.open("running"))
     @rule(pick=picks)

@@ -25,7 +25,7 @@ import trio
 
 from trio_mcp.layers.binding import RefusedArguments
 from trio_mcp.layers.call import Call, Exchange, Handler, InputRequired
-from trio_mcp.wire.answers import Answer, Result
+from trio_mcp.wire.answers import Answer, Result, as_answer
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -56,12 +56,7 @@ def answering(inner: Handler) -> Handler:
                 with scope:
                     result: Result = await inner(call)
             except BaseException as raised:
-                error = unwrapped(raised)
-                if not scope.cancel_called:
-                    return exchange.ended(*failure(call, error, raised))
-                if not isinstance(error, TOLD):
-                    exchange.log_error(f"{_failed(call, raised)} while it was cancelled", error)
-                return exchange.cut_short()
+                return _answer_to(call, unwrapped(raised), raised)
             if scope.cancel_called and not exchange.finished_in_time:
                 return exchange.cut_short()
             outcome = "error" if result.members.get("isError") else "ok"
@@ -70,6 +65,16 @@ def answering(inner: Handler) -> Handler:
             exchange.conversation = None
 
     return run
+
+
+def _answer_to(call: Call, error: BaseException, raised: BaseException) -> Answer | None:
+    """Answer a call that has raised. A frame that it was raised through must not refer to it."""
+    exchange: Exchange = call.exchange
+    if not exchange.scope.cancel_called:
+        return exchange.ended(*failure(call, error, raised))
+    if not isinstance(error, TOLD):
+        exchange.log_error(f"{_failed(call, raised)} while it was cancelled", error)
+    return exchange.cut_short()
 
 
 def failure(call: Call, error: BaseException, raised: BaseException) -> tuple[str, Answer]:
@@ -82,7 +87,7 @@ def failure(call: Call, error: BaseException, raised: BaseException) -> tuple[st
     """
     entry, exchange = call.entry, call.exchange
     if isinstance(error, McpError):
-        return "error", error
+        return "error", as_answer(error)
     if isinstance(error, ResourceNotFound):
         missing = not_found(exchange.revision, entry.missing(call.name, error))
         return "error", with_request_id(missing, exchange.id)
@@ -173,12 +178,18 @@ def unwrapped(error: BaseException) -> BaseException:
     is_cancelled = trio.current_effective_deadline() == -inf
     passes = (trio.Cancelled, KeyboardInterrupt) if is_cancelled else KeyboardInterrupt
     if isinstance(error, passes):
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # a frame that refers to what passes through it makes a cycle
     if not isinstance(error, BaseExceptionGroup):
         return error
     passing, _ = error.split(passes)
     if passing is not None:
-        raise passing
+        try:
+            raise passing
+        finally:
+            del error, passing
     leaves = leaves_of(error)
     for leaf in leaves:
         if isinstance(leaf, TOLD):

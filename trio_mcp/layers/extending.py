@@ -26,11 +26,15 @@ class AroundCalls(Protocol):
     ) -> Mapping[str, Json]: ...
 
 
+RequestFor = Callable[[AroundCalls, Call], Any]
+Invalid = Callable[[Any, str], McpError]
+
+
 def extending(
     extensions: Sequence[AroundCalls],
     concerns: Callable[[AroundCalls, Any], bool],
-    request_for: Callable[[AroundCalls, Call], Any],
-    invalid: Callable[[Any, str], McpError],
+    request_for: RequestFor,
+    invalid: Invalid,
 ) -> Layer:
     """Make the layer of some extensions.
 
@@ -52,25 +56,29 @@ def extending(
             if not around:
                 result: Result = await inner(call)
                 return result
-            members = await proceed(call, around)
+            members = await _proceed(inner, request_for, invalid, call, around)
             return Result(members, False, is_large(members), call.exchange.unsendable, members)
-
-        async def proceed(call: Call, around: list[AroundCalls]) -> dict[str, Json]:
-            if not around:
-                result: Result = await inner(call)
-                return result.members
-            first, rest = around[0], around[1:]
-            request = request_for(first, call)
-            answer = await first.around(request, partial(proceed, call, rest))
-            if not isinstance(answer, Mapping) or not _may_be_sent(call, answer, around):
-                error = invalid(answer, f"extension {first.identifier}")
-                call.exchange.log_unsendable(error)
-                raise error
-            return dict(answer)
 
         return run
 
     return layer
+
+
+async def _proceed(
+    inner: Handler, request_for: RequestFor, invalid: Invalid, call: Call, around: list[AroundCalls]
+) -> dict[str, Json]:
+    if not around:
+        result: Result = await inner(call)
+        return result.members
+    first, rest = around[0], around[1:]
+    request = request_for(first, call)
+    proceed = partial(_proceed, inner, request_for, invalid, call, rest)
+    answer = await first.around(request, proceed)
+    if not isinstance(answer, Mapping) or not _may_be_sent(call, answer, around):
+        error = invalid(answer, f"extension {first.identifier}")
+        call.exchange.log_unsendable(error)
+        raise error
+    return dict(answer)
 
 
 def _may_be_sent(call: Call, result: Mapping[str, Json], around: list[AroundCalls]) -> bool:

@@ -64,7 +64,7 @@ class ReplyChannel:
         """Send a notification, whether there is room or not."""
 
     async def send_request(self, method: str, params: dict[str, Json], deadline: float) -> Json:
-        """Send a request, and return its result. Raises as `OutgoingRequests.send` does."""
+        """Send a request, and return its result. Raises as `OpenRequests.send_on` does."""
         raise McpError(INVALID_REQUEST, self.cannot_ask or "")
 
     async def send_keep_alive(self) -> None:
@@ -85,3 +85,8 @@ class ResponseOnly(ReplyChannel):
 
     async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
         self.reply = reply or self.reply
+
+    def take(self) -> Reply | None:
+        """Return the answer, and keep it no longer: it may know of what knows this channel."""
+        reply, self.reply = self.reply, None
+        return reply

@@ -142,7 +142,11 @@ class Connection(ReplyChannel):
         self.requests = OutgoingRequests(self._lines)
         """Our own requests to the other side."""
         self._inbound = Inbound(
-            handler, slots, self.requests.respond, self._look_again, self._is_full
+            handler,
+            slots,
+            self.requests.respond,
+            partial(_look_again, self._changed, self._runner),
+            partial(_is_full, self.requests, limits.max_waiting_bytes),
         )
         self.ended_by = EOF
         """What ends it: `EOF`, `output closed` or `stopped`."""
@@ -342,15 +346,6 @@ class Connection(ReplyChannel):
         while self._inbound.waiting_bytes > self._limits.max_waiting_bytes and not self.requests:
             await self._changed.park()
 
-    def _is_full(self) -> bool:
-        """Whether what would have to wait for a slot is refused."""
-        return self._inbound.waiting_bytes > self._limits.max_waiting_bytes and bool(self.requests)
-
-    def _look_again(self) -> None:
-        if self._changed:
-            self._changed.unpark_all()
-        self._runner.look_again()  # a request that never ran may have been the last one
-
     # -- what comes in --------------------------------------------------------------------
 
     def _take(self, message: Message | None, line: bytes) -> bool:
@@ -457,3 +452,14 @@ class Connection(ReplyChannel):
 
     async def send_request(self, method: str, params: dict[str, Json], deadline: float) -> Json:
         return await self.requests.send(method, params, TimeLimit(deadline))
+
+
+def _is_full(requests: OutgoingRequests, limit: int, waiting: int) -> bool:
+    """Whether what would have to wait for a slot is refused."""
+    return waiting > limit and bool(requests)
+
+
+def _look_again(changed: trio.lowlevel.ParkingLot, runner: Runner) -> None:
+    if changed:
+        changed.unpark_all()
+    runner.look_again()  # a request that never ran may have been the last one

@@ -110,6 +110,13 @@ class Carrier(Protocol):
         """Run a request in a task, after all."""
 
 
+class Overseer(Protocol):
+    """Who answers a request in place of its work, if that goes on after its end (a `Runner`)."""
+
+    def end_changed(self, request: InboundRequest) -> None:
+        """Take note that a request was cancelled, or that its deadline was moved."""
+
+
 class InboundRequest:
     """A request of the other side that takes time, from its admission until it is closed.
 
@@ -136,8 +143,8 @@ class InboundRequest:
     """What its work runs in; `None` until it runs."""
     started = 0.0
     """When its work began, by Trio's clock."""
-    on_change: Callable[[InboundRequest], None] | None = None
-    """Called when it was cancelled, and when its deadline was moved."""
+    overseer: Overseer | None = None
+    """Who has to know when it was cancelled, and when its deadline was moved."""
     due = inf
     """When it is answered without its work, by Trio's clock."""
     cause: Cause | None = None
@@ -196,7 +203,7 @@ class InboundRequest:
         self.size = size
         # All that is set later, too: the first instance decides which attributes Python keeps
         # without a dictionary for each instance. And the class is a slow place to find them.
-        self.waiting_in = self.cause = self.scope = self.on_change = self.reply = None
+        self.waiting_in = self.cause = self.scope = self.overseer = self.reply = None
         self.has_slots = self.lent = self.answered = self.left_open = False
         self.started, self.due = 0.0, inf
 
@@ -204,8 +211,8 @@ class InboundRequest:
         """Give the work more time, or less."""
         if self.scope is not None:
             self.scope.deadline = deadline
-            if self.on_change is not None:
-                self.on_change(self)
+            if self.overseer is not None:
+                self.overseer.end_changed(self)
 
 
 class Slots:
@@ -216,25 +223,34 @@ class Slots:
         shared: Slots of which each call needs one as well, such as those of a whole app.
     """
 
-    __slots__ = ("__weakref__", "_common", "_needed", "_queue", "free", "waiting")
+    __slots__ = ("__weakref__", "_queue", "_shared", "free", "waiting")
 
     def __init__(self, count: int, shared: Slots | None = None) -> None:
         self.free = count
-        self._common: Slots = self if shared is None else shared._common
-        self._needed: tuple[Slots, ...] = (self,) if shared is None else (self, *shared._needed)
+        self._shared = shared
         self._queue: OrderedDict[InboundRequest, None] = OrderedDict()
         self.waiting = 0
         """How many queue here, and for slots that share these."""
 
+    @property
+    def _common(self) -> Slots:
+        """Those that all share. Found when calls queue: whoever refers to itself is not freed."""
+        slots = self
+        while slots._shared is not None:
+            slots = slots._shared
+        return slots
+
     def take(self, request: InboundRequest) -> bool:
         """Take a slot here and a shared one, or queue for what is missing; returns if both."""
-        for slots in self._needed:
+        slots: Slots | None = self
+        while slots is not None:
             if not slots.free:
                 slots._queue[request] = None
                 self._common.waiting += 1
                 request.waiting_in = slots
                 return False
             slots.free -= 1
+            slots = slots._shared
         request.has_slots = True
         return True
 
@@ -249,12 +265,12 @@ class Slots:
         elif request.lent:
             missing, request.lent = self._common, False
         request.has_slots = False
-        for slots in self._needed:
-            if slots is missing:
-                break
+        slots: Slots | None = self
+        while slots is not None and slots is not missing:
             slots.free += 1
             if slots._queue:
                 slots._move_up()
+            slots = slots._shared
 
     def lend(self, request: InboundRequest) -> bool:
         """Give back the slot that others could need, while a request waits for something.
@@ -304,7 +320,10 @@ class Inbound:
     Args:
         on_response: Takes the responses to requests of ours.
         on_change: Called when less waits, and when nothing is open any more.
-        is_full: Tells whether what would have to wait for a slot is refused.
+        is_full: Tells whether what would have to wait for a slot is refused, by the bytes of those
+            that wait already.
+
+    A function that refers to what owns this object would make a cycle, which is not freed at once.
     """
 
     def __init__(
@@ -313,7 +332,7 @@ class Inbound:
         slots: Slots,
         on_response: Callable[[Response], object] = lambda response: None,
         on_change: Callable[[], object] = lambda: None,
-        is_full: Callable[[], bool] = lambda: False,
+        is_full: Callable[[int], bool] = lambda waiting: False,
     ) -> None:
         self._handler = handler
         self._slots = slots
@@ -370,7 +389,7 @@ class Inbound:
             return opened
         opened.open(self, request.id, key, channel, batch, size)
         if not (opened.long_lived or self._slots.take(opened)):
-            if self._is_full():
+            if self._is_full(self.waiting_bytes):
                 self._slots.give_back(opened)
                 return _BUSY
             self.waiting_bytes += max(size, _LEAST_BYTES)
@@ -442,8 +461,8 @@ class Inbound:
             request.cause = cause
         if request.scope is not None:
             request.scope.cancel(reason=reason)
-            if request.on_change is not None:
-                request.on_change(request)
+            if request.overseer is not None:
+                request.overseer.end_changed(request)
         elif request.waiting_in is not None:
             self._slots.give_back(request)
             self.leave_queue(request)
@@ -502,7 +521,7 @@ class Inbound:
     def close(self, request: InboundRequest) -> None:
         """Forget a request whose work has ended, and let the next ones have its slots."""
         del self._open[request.key]
-        request.reply = None  # which may know of the request: a cycle would wait for the collector
+        request.reply = request.batch = None  # which may know of the request, and make a cycle
         waited = request.waiting_in is not None
         if waited:
             self.waiting_bytes -= max(request.size, _LEAST_BYTES)

@@ -37,7 +37,6 @@ class Runner:
         self._running: set[InboundRequest] = set()
         self._wakes = inf  # when `watch` looks at the deadlines
         self._look = trio.lowlevel.ParkingLot()  # where it waits
-        self._on_change = self._changed  # one object for all requests
         self._sending = 0  # responses in place of calls
         self._drains = 0  # so many wait there: each call asks, and asking the lot costs more
         self._answered = trio.lowlevel.ParkingLot()  # where `drain` waits
@@ -66,10 +65,10 @@ class Runner:
                 request.started = now = self.now()
                 deadline = now + request.timeout
                 request.scope = scope = CancelScope(deadline=deadline)
-                request.on_change = self._on_change
+                request.overseer = self
                 request.due = due = deadline + self._cancel_timeout
                 if due < self._wakes or request.cause is not None:
-                    self._changed(request)
+                    self.end_changed(request)
                 self._running.add(request)
                 try:
                     answer = await request.run(scope)
@@ -99,7 +98,7 @@ class Runner:
 
     # -- calls that do not end ------------------------------------------------------------
 
-    def _changed(self, request: InboundRequest) -> None:
+    def end_changed(self, request: InboundRequest) -> None:
         """Take note of when a request is overdue."""
         assert request.scope is not None
         if request.cause is not None:

@@ -93,8 +93,9 @@ async def answer_in_background(
         call.timeout = timeout
     call.conversation = BackgroundConversation(call, channel or CallChannel())
     await Runner(server.limits.cancel_timeout).run(call)
-    if isinstance(reply.reply, Result | McpError):
-        return _members_of(reply.reply)
+    answer = reply.take()
+    if isinstance(answer, Result | McpError):
+        return _members_of(answer)
     raise McpError(INVALID_REQUEST, f"{request.method} was cancelled")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trio_mcp.layers import NamedLayer, stack
@@ -13,6 +14,7 @@ from trio_mcp.registry.invalid import invalid_result
 
 if TYPE_CHECKING:
     from trio_mcp.layers.log_bridge import LogBridge
+    from trio_mcp.registry.catalogue import Catalogue
     from trio_mcp.server.server import Server
 
 
@@ -20,8 +22,9 @@ class Chains:
     """The chains of one server, each made when the first call needs it."""
 
     def __init__(self, server: Server) -> None:
-        self._server = server
-        self._catalogue = server.catalogue
+        self._catalogue = server.catalogue  # and not the server, which has these chains
+        self._wrapping = server.wrapping
+        self._observe = server.observe
         self._usual: dict[str, Handler] = {}
         self._bare: dict[str, bool] = {}
         self._bridges = -1  # how many log bridges there were when the chains were composed
@@ -54,18 +57,17 @@ class Chains:
 
     def converse(self, method: str, entry: Any) -> bool:
         """Whether a layer around a call talks to its caller."""
-        return bool(self._server.wrapping.get(method)) or bool(
-            self._catalogue.log_bridges_made and self._bridges_of(entry)
+        return bool(self._wrapping.get(method)) or bool(
+            self._catalogue.log_bridges_made and _bridges_of(self._catalogue, entry)
         )
 
     def layers(self, method: str, resumes: bool = False, binds: bool = False) -> list[NamedLayer]:
         """Return the layers around calls of a method, outermost first."""
         found: list[NamedLayer] = []
-        server = self._server
-        if server.observe is not None:
+        if self._observe is not None:
             from trio_mcp.layers.observing import observing
 
-            found.append(("observing", observing(server.observe)))
+            found.append(("observing", observing(self._observe)))
         if is_wanted():
             found.append(("naming", naming))
         found.append(("answering", answering))
@@ -80,15 +82,14 @@ class Chains:
         if self._catalogue.log_bridges_made:
             from trio_mcp.layers.log_bridge import bridging
 
-            found.append(("log_bridge", bridging(self._bridges_of)))
-        around = server.wrapping.get(method)
+            found.append(("log_bridge", bridging(partial(_bridges_of, self._catalogue))))
+        around = self._wrapping.get(method)
         if around:
             from trio_mcp.layers.extending import extending
             from trio_mcp.server.extensioncall import request_of
 
-            found.append(
-                ("extending", extending(around, self._concerns, request_of, invalid_result))
-            )
+            concerns = partial(_concerns, self._catalogue)
+            found.append(("extending", extending(around, concerns, request_of, invalid_result)))
         extensions = self._catalogue.extensions
         if extensions is not None and method in extensions.methods:
             from trio_mcp.server.extensioncall import requesting_layer
@@ -96,15 +97,17 @@ class Chains:
             found.append(("requesting", requesting_layer(extensions.methods[method].extension)))
         return found
 
-    def _concerns(self, extension: Any, entry: Any) -> bool:
-        extensions = self._catalogue.extensions
-        assert extensions is not None
-        return extensions.find(extension.identifier).concerns(entry)
 
-    def _bridges_of(self, entry: Any) -> list[LogBridge]:
-        own, origin = self._catalogue.log_bridge, entry.origin
-        found = [] if own is None else [own]
-        return found if origin is None else [*found, *origin.log_bridges()]
+def _concerns(catalogue: Catalogue, extension: Any, entry: Any) -> bool:
+    extensions = catalogue.extensions
+    assert extensions is not None
+    return extensions.find(extension.identifier).concerns(entry)
+
+
+def _bridges_of(catalogue: Catalogue, entry: Any) -> list[LogBridge]:
+    own, origin = catalogue.log_bridge, entry.origin
+    found = [] if own is None else [own]
+    return found if origin is None else [*found, *origin.log_bridges()]
 
 
 def _entry(call: Call) -> Any:

@@ -20,7 +20,7 @@ from trio_mcp.server.request import MethodHandler, RequestContext
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.telemetry import is_configured
-from trio_mcp.wire.answers import Answer, Result
+from trio_mcp.wire.answers import Answer, Result, as_answer
 from trio_mcp.wire.errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -74,7 +74,7 @@ class Dispatcher:
                 return Result(context.complete(answer))
             return answer  # type: ignore[return-value]
         except McpError as error:
-            return with_request_id(error, request.id)
+            return with_request_id(as_answer(error), request.id)
         except Exception:
             logger.exception("Internal error in %s", request.method)
             return McpError(INTERNAL_ERROR, "Internal error")

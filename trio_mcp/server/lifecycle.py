@@ -89,6 +89,8 @@ class Lifecycle(ServerHandle):
             if self._state is ServerState.STARTING and state is not ServerState.RUNNING:
                 self._scope.cancel()
             self._state = state
+            if state is ServerState.STOPPED:
+                self._stop = None  # what it stopped knows this handle, and can be freed now
             self._changed.unpark_all()
 
     def stopped_by(self, stop: Callable[[], None]) -> None:

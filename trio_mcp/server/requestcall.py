@@ -30,7 +30,7 @@ from trio_mcp.registry.tools import tool_failure
 from trio_mcp.server.request import MethodHandler, RequestContext
 from trio_mcp.server.scopes import handlers_of, hides
 from trio_mcp.threads import is_large
-from trio_mcp.wire.answers import Answer, Result
+from trio_mcp.wire.answers import Answer, Result, as_answer
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError, ResourceNotFound, ToolError
 from trio_mcp.wire.jsonrpc import Json, sendable_text
 from trio_mcp.wire.methods import CALL_TOOL
@@ -109,8 +109,8 @@ class RequestCall(InboundRequest):
                     members = await self._through()
                     large = is_large(members)
                     answer: Answer = Result(members, False, large, self._unsendable, members)
-            except BaseException as error:
-                answer = self._failure(unwrapped(error))
+            except BaseException as raised:
+                answer = self._failure(unwrapped(raised))
                 if scope.cancel_called:
                     return self.unfinished()
             if scope.cancelled_caught or (scope.cancel_called and self.cause != Cause.SHUTDOWN):
@@ -174,10 +174,10 @@ class RequestCall(InboundRequest):
         inner.cause, inner.answered = self._cause, self._answered
         inner.started = now
         inner.scope = scope = trio.CancelScope(deadline=now + inner.timeout)
-        inner.on_change = self._inner_changed
+        inner.overseer = self
         self._scope.deadline = inf
         self._inner = inner
-        self._inner_changed(inner)
+        self.end_changed(inner)
         if inner.long_lived:
             self.inbound.release(self)
         try:
@@ -195,9 +195,10 @@ class RequestCall(InboundRequest):
         self._inside = answer
         return {} if answer is None else answer.members
 
-    def _inner_changed(self, inner: InboundRequest) -> None:
-        if self.on_change is not None:
-            self.on_change(self)
+    def end_changed(self, request: InboundRequest) -> None:
+        """Pass on that the call inside was cancelled, or has another deadline."""
+        if self.overseer is not None:
+            self.overseer.end_changed(self)
 
     def _end_handshake(self) -> None:
         if self._handshake is not None:
@@ -218,7 +219,7 @@ class RequestCall(InboundRequest):
 
     def _failure(self, error: BaseException) -> Answer:
         if isinstance(error, McpError):
-            return error
+            return as_answer(error)
         if isinstance(error, ResourceNotFound):
             return not_found(self.context.revision, str(error))
         method = self.context.method[:_LONGEST_LABEL]

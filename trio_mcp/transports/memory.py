@@ -176,7 +176,7 @@ class Embedded:
         async with trio.open_nursery() as nursery:
             for request in opened:
                 nursery.start_soon(self._runner.run, request)
-        reply = reply or channel.reply
+        reply = reply or channel.take()
         return None if reply is None else reply_line(id_of_message(message), reply)
 
 

@@ -121,7 +121,10 @@ async def run_connection(connection: Connection, registry: Registry, session: Se
     listening = catalogue_of(registry).changes.listen(owner=session.owner)
     with session.measured(), listening as session.listener:
         send = connection.send_notification
-        await connection.run(partial(send_changes, session.listener, send))
+        try:
+            await connection.run(partial(send_changes, session.listener, send))
+        finally:
+            session.stop = None  # the connection knows the session, and would not be freed at once
 
 
 _CLAIMED: Final = trio.lowlevel.RunVar[set[int]]("claimed streams")

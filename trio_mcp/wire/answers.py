@@ -77,6 +77,15 @@ Answer = Result | McpError
 """What a request is answered with."""
 
 
+def as_answer(error: McpError) -> McpError:
+    """Make an answer of an error that was raised: without the frames, which may refer to it.
+
+    Such a cycle would not be freed at once, with all that the frames refer to.
+    """
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error
+
+
 @define(eq=False, repr=False)
 class BatchAnswer:
     """The answers to the requests of one batch, which travel as one line."""

@@ -221,7 +221,10 @@ class Connection:
             errors, rest = group.split(Exception)
             if errors is not None:
                 self._app_failed(exchange, head, errors)
-            raise rest or group from None
+            try:
+                raise rest or group from None
+            finally:
+                del errors, rest  # a frame that refers to what passes through it makes a cycle
         if not exchange.response.complete and not self.eof and not self.ended:
             early = ResponseError("the app returned before its response was complete")
             self._app_failed(exchange, head, early)
