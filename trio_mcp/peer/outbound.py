@@ -99,9 +99,6 @@ class Outbound:
         self._open: dict[Id, OutgoingRequest] = {}
         self.pauses = 0
         """How many there are at this time."""
-        # Apart from what is open, since a limit outlives its request where another follows; weakly,
-        # since far more may be asked and answered during a pause than is open at any time.
-        self._paused: WeakSet[TimeLimit] = WeakSet()
         self.ended: str | None = None
         """How the connection ended; `None` while it has not."""
 
@@ -178,6 +175,9 @@ class Outbound:
         """Let no deadline pass until `resume`: the other side waits for us. Pauses may nest."""
         self.pauses += 1
         if self.pauses == 1:
+            # Apart from what is open, since a limit outlives its request where another follows;
+            # weakly, since far more may be asked and answered meanwhile than is open at any time.
+            self._paused = WeakSet[TimeLimit]()
             for request in self._open.values():
                 self._pause(request.limit, now)
 
@@ -190,6 +190,6 @@ class Outbound:
         """Let deadlines pass again, as late as the pause was long."""
         self.pauses -= 1
         if not self.pauses:
-            paused, self._paused = self._paused, WeakSet()
-            for limit in paused:
+            for limit in self._paused:
                 limit.resume(now)
+            del self._paused

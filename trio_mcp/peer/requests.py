@@ -7,7 +7,7 @@ everybody's (`watch`): that costs a request a third less than a scope of its own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from math import inf
 from typing import Any
@@ -50,6 +50,63 @@ class OpenRequests(Outbound):
             self._wakes = limit.deadline
             self._look.unpark_all()
 
+    async def send_on(
+        self,
+        lines: LineQueue,
+        method: str,
+        params: dict[str, Json] | None,
+        limit: TimeLimit,
+        id: Id | None = None,
+    ) -> Json:
+        """Send a request to the other side and wait for its result.
+
+        Args:
+            lines: How to send it.
+            method: The method.
+            params: Its parameters.
+            limit: Until when to wait.
+            id: Its id, from `next_id`, if that has to be known beforehand.
+
+        Returns:
+            The result.
+
+        Raises:
+            McpError: The other side answered with an error.
+            ConnectionEnded: The connection ended, or had ended already.
+            DeadlinePassed: There was no answer in time.
+            TypeError: The parameters are not JSON.
+
+        Cancelled, it tells the other side so, and a late answer is ignored.
+        """
+        id = self.next_id() if id is None else id
+        request = _TaskRequest(id, method, params, limit, self, lines)
+        line = request.line
+        if lines.full:
+            await self._wait_for_room(lines, limit.deadline)
+        self.add(request)
+        lines.put_nowait(line)
+        # No checkpoint since it was opened: its response cannot come before this task sleeps.
+        await trio.lowlevel.wait_task_rescheduled(request.abandon)
+        if isinstance(request.failure, DeadlinePassed):
+            self.tell(request, lines)
+        return request.result
+
+    async def _wait_for_room(self, lines: LineQueue, deadline: float) -> None:
+        with trio.CancelScope(deadline=deadline) as scope:
+            while lines.full and not self.ended:
+                await lines.wait_for_room()
+        if scope.cancelled_caught:
+            raise DeadlinePassed
+
+    def tell(self, request: OutgoingRequest, lines: LineQueue) -> None:
+        """Withdraw a request from the other side.
+
+        It cannot wait for room, in an abort function; there is no more than one for each request.
+        """
+        line = request.cancellation
+        if line is not None:
+            lines.put_nowait(line)
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Let no deadline pass during the block: the other side waits for us."""
@@ -60,7 +117,7 @@ class OpenRequests(Outbound):
             self.resume(trio.current_time())
 
     async def watch(self) -> None:
-        """Give up the requests whose deadline passes, until cancelled."""
+        """Give up the requests whose deadline passes; until cancelled."""
         while True:
             self._wakes = self.next_deadline
             with trio.move_on_at(self._wakes) as sleep:
@@ -74,57 +131,22 @@ class OutgoingRequests(OpenRequests):
 
     Args:
         lines: How they are sent.
-        prefix: What their ids begin with, where others send requests to the same peer.
     """
 
-    def __init__(self, lines: LineQueue, prefix: str = "") -> None:
-        super().__init__(prefix)
+    def __init__(self, lines: LineQueue) -> None:
+        super().__init__()
         self._lines = lines
         self._endless = TimeLimit()  # of all requests that wait for as long as it takes
 
-    async def send(
+    def send(
         self,
         method: str,
         params: dict[str, Json] | None = None,
         limit: TimeLimit | None = None,
         id: Id | None = None,
-        *,
-        lines: LineQueue | None = None,
-    ) -> Json:
-        """Send a request to the other side and wait for its result.
-
-        Args:
-            method: The method.
-            params: Its parameters.
-            limit: Until when to wait.
-            id: Its id, from `next_id`, if that has to be known beforehand.
-            lines: How to send it, in place of the usual way.
-
-        Returns:
-            The result.
-
-        Raises:
-            McpError: The other side answered with an error.
-            ConnectionEnded: The connection ended, or had ended already.
-            DeadlinePassed: There was no answer in time.
-            TypeError: The parameters are not JSON.
-
-        Cancelled, it tells the other side so, and a late answer is ignored.
-        """
-        lines = lines or self._lines
-        limit = limit or self._endless
-        id = self.next_id() if id is None else id
-        request = _TaskRequest(id, method, params, limit, self, lines)
-        line = request.line
-        if lines.full:
-            await self._wait_for_room(lines, limit.deadline)
-        self.add(request)
-        lines.put_nowait(line)
-        # No checkpoint since it was opened: its response cannot come before this task sleeps.
-        await trio.lowlevel.wait_task_rescheduled(request.abandon)
-        if isinstance(request.failure, DeadlinePassed):
-            self.tell(request, lines)
-        return request.result
+    ) -> Coroutine[Any, Any, Json]:
+        """Send a request on the connection and wait for its result (`send_on`)."""
+        return self.send_on(self._lines, method, params, limit or self._endless, id)
 
     def begin(
         self,
@@ -157,22 +179,6 @@ class OutgoingRequests(OpenRequests):
         lines.put_nowait(line)
         return request
 
-    async def _wait_for_room(self, lines: LineQueue, deadline: float) -> None:
-        with trio.CancelScope(deadline=deadline) as scope:
-            while lines.full and not self.ended:
-                await lines.wait_for_room()
-        if scope.cancelled_caught:
-            raise DeadlinePassed
-
-    def tell(self, request: OutgoingRequest, lines: LineQueue) -> None:
-        """Withdraw a request from the other side.
-
-        It cannot wait for room, in an abort function; there is no more than one for each request.
-        """
-        line = request.cancellation
-        if line is not None:
-            lines.put_nowait(line)
-
     async def notify(self, method: str, params: dict[str, Json] | None = None) -> None:
         """Send a notification, once there is room. After the end of the connection nothing happens.
 
@@ -187,7 +193,7 @@ class OutgoingRequests(OpenRequests):
 
 @define(eq=False, repr=False)
 class _SentRequest(OutgoingRequest):
-    _requests: OutgoingRequests
+    _requests: OpenRequests
     _lines: LineQueue
 
     def withdraw(self, reason: PeerReason | None) -> None:

@@ -108,6 +108,7 @@ class Listener:
         "_pending",
         "_telling",
         "kinds",
+        "on_queued",
         "owner",
         "tell_nowait",
         "topics",
@@ -120,7 +121,7 @@ class Listener:
         self._changes = changes
         self.owner = owner
         self._telling = of_this_run(_TELLING, _Telling)
-        self._parked = trio.lowlevel.ParkingLot()
+        self._parked: trio.lowlevel.ParkingLot | None = None  # where a task waits in `next`
         self._pending: dict[Change | Topic | Notice, None] = {}
         self.kinds: Collection[Kind] = tuple(kinds)
         """The lists that it listens to. May be changed."""
@@ -128,6 +129,8 @@ class Listener:
         self.topics: dict[Topic, Render] = {}
         self.tell_nowait: TellNowait | None = None
         """Tells of changes in place of a task that waits in `next`, which is woken for others."""
+        self.on_queued: Callable[[], object] | None = None
+        """Has what is queued told (`rest`), where no task waits in `next`."""
         for uri in uris:
             self.watch(uri)
 
@@ -137,6 +140,7 @@ class Listener:
 
     def __exit__(self, *_: object) -> None:
         self._changes.listeners.discard(self)
+        self.on_queued = None
         self._pending.clear()
         for uri in self.uris:
             self._changes.remove_watcher(uri, self)
@@ -181,13 +185,18 @@ class Listener:
     def _note(self, change: Change | Topic | Notice) -> None:
         if self._wants(change):
             self._pending[change] = None
-            if self.tell_nowait is None:
-                self._parked.unpark_all()
-            elif self._parked:  # else the task is busy with an earlier one, or ends
+            if self.on_queued is not None:
                 self._telling.soon(self)
+            elif self._parked:  # else the task is busy with an earlier one, or ends
+                if self.tell_nowait is None:
+                    self._parked.unpark_all()
+                else:
+                    self._telling.soon(self)
 
     def tell(self) -> None:
         """Tell of what is queued, or wake the task that waits if that takes waiting."""
+        if self._pending and self.on_queued is not None:
+            self.on_queued()
         while self._pending and self._parked:
             if self.tell_nowait is None or not self.tell_nowait(next(iter(self._pending))):
                 self._parked.unpark_all()
@@ -203,6 +212,8 @@ class Listener:
 
     async def next(self) -> Change | Topic | Notice:
         """Wait for a change and take it from the queue. If cancelled, nothing is lost."""
+        if self._parked is None:
+            self._parked = trio.lowlevel.ParkingLot()
         while not self._pending:
             await self._parked.park()
             # A task that was woken may have been cancelled since, and then must not take anything.

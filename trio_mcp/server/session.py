@@ -52,14 +52,16 @@ class Session:
 
     @contextmanager
     def measured(self) -> Iterator[None]:
-        """Measure how long it lasts, for the length of the block, if the application wants that."""
-        if not is_configured():
-            yield
-            return
+        """Measure how long it lasts, for the length of the block (`note_end`)."""
         began = perf_counter()
         try:
             yield
         finally:
+            self.note_end(began)
+
+    def note_end(self, began: float) -> None:
+        """Note for how long it has lasted, by `perf_counter`, if the application wants that."""
+        if is_configured():
             about = dict(self.network)
             if self.caller is not UNKNOWN_CALLER:  # modern requests name a revision each
                 about["mcp.protocol.version"] = self.caller.revision.name

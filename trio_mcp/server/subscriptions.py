@@ -53,6 +53,12 @@ async def send_changes(listener: Listener, send: Send) -> None:
         await _tell(listener, await listener.next(), send)
 
 
+async def send_rest(listener: Listener, send: Send, id: Id | None = None) -> None:
+    """Tell of the changes that are queued, and not wait for more."""
+    for change in listener.rest():
+        await _tell(listener, change, send, id)
+
+
 async def _tell(
     listener: Listener, change: Change | Topic | Notice, send: Send, id: Id | None = None
 ) -> None:
@@ -224,8 +230,7 @@ class Listen(InboundRequest):
                 while (change := await self._next(listener)) is not None:
                     await _tell(listener, change, channel.send_notification, self.id)
                 if self.cause is Cause.SHUTDOWN and not self.answered:
-                    for change in listener.rest():
-                        await _tell(listener, change, channel.send_notification, self.id)
+                    await send_rest(listener, channel.send_notification, self.id)
             return self.unfinished()
         except McpError as error:  # of an extension, about what it was asked to tell of
             return None if self.answered else error

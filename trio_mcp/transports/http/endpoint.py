@@ -309,7 +309,7 @@ class McpEndpoint:
             initialize(RequestContext(self._server, id, method, params, UNKNOWN_CALLER, Session()))
         except McpError as error:
             raise bad_message(id, error) from None
-        session = await self._sessions.new(http)
+        session = self._sessions.new(http)
         try:
             answer = await while_connected(http, partial(self._shake_hands, request, session))
             if answer is None:
@@ -327,7 +327,7 @@ class McpEndpoint:
         answer = session.inbound.admit(request, channel)
         if isinstance(answer, InboundRequest):
             await self._runner.run(answer)  # it goes through middleware
-            return channel.reply
+            return channel.take()
         return answer
 
     async def _answer_on_stream(
@@ -378,7 +378,7 @@ class McpEndpoint:
                 await settled()  # what was set at once, before another instance may set it
             if failures:
                 raise failures[0]
-            reply = reply or channel.reply
+            reply = reply or channel.take()
             if reply is None:
                 await http.respond(202, headers=headers)
             else:  # one answer and no array: the batch was refused as a whole

@@ -14,7 +14,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
 from itertools import count
+from time import perf_counter
 from typing import Final
 
 import trio
@@ -22,13 +24,13 @@ import trio
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
-from trio_mcp.peer.requests import OutgoingRequests
+from trio_mcp.peer.requests import OpenRequests
 from trio_mcp.peer.runner import Runner, wait_for_slots
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
-from trio_mcp.server.subscriptions import send_changes
+from trio_mcp.server.subscriptions import send_rest
 from trio_mcp.store.errors import StoreError
 from trio_mcp.telemetry import HTTP
 from trio_mcp.transports.http.bodies import LongBody
@@ -84,9 +86,10 @@ class SessionStream(ReplyChannel):
         return len(self._unsent) > _UNSENT or self._unsent_bytes > self._session.max_unsent_bytes
 
     async def wait_for_room(self) -> None:
-        while self.full:
+        while self.full and not self.finished:
             await self.changed.park()
-        await self._session.sharing.wait_for_room()
+        if not self.finished:
+            await self._session.sharing.wait_for_room()
 
     def send_notification_nowait(self, line: bytes) -> None:
         if not self.finished:  # of a session that has ended, say, nothing is kept
@@ -112,7 +115,7 @@ class SessionStream(ReplyChannel):
 
     async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
         """Add the last event, without waiting for room: what was answered is kept, read or not."""
-        if self._is_setting:
+        if self._is_setting and not self.finished:
             try:
                 await self._session.sharing.settle()
             except StoreError as error:
@@ -245,6 +248,7 @@ class HttpSession:
         runner: Runner,
         id: str,
         sharing: SessionSharing,
+        nursery: trio.Nursery,
     ) -> None:
         self.id: Final = id
         self.sharing: Final = sharing
@@ -261,27 +265,39 @@ class HttpSession:
         self.headers: Final = [(b"mcp-session-id", self.id.encode())]
         self.store: Final = store
         self.max_unsent_bytes: Final = server.limits.max_outgoing_bytes
-        self.standalone: Final = SessionStream(sharing.prefix + STANDALONE, self)
-        """The stream of what concerns no request."""
-        self.requests: Final = OutgoingRequests(self.standalone, sharing.prefix)
+        self.requests: Final = OpenRequests(sharing.prefix)
         self._slots = Slots(server.limits.max_concurrent_calls, slots)
         self.inbound: Final = Inbound(
             Dispatcher(server, self.session), self._slots, self.requests.respond
         )
-        self._changes = server.catalogue.changes
         self._runner = runner
         self.options: Final = options
-        self._streams: OrderedDict[str, SessionStream] = OrderedDict(
-            {self.standalone.name: self.standalone}
-        )
+        self._standalone: SessionStream | None = None
+        self._streams: OrderedDict[str, SessionStream] = OrderedDict()
         self._sent: deque[SessionStream] = deque()
         self._numbers = count(1)
-        self._scope = trio.CancelScope(deadline=http.deadline)
-        self._is_over = False
+        self._nursery = nursery
+        self._tasks: list[trio.CancelScope] = []  # those beside the calls
         self._watches = False  # the deadlines of questions
-        self._nursery: trio.Nursery | None = None
+        self._tells = False  # of changes
+        self._is_over = False
+        self.lease: Final = trio.CancelScope(deadline=http.deadline)
+        """Lasts until the last of its owner's tokens expires, or the session ends."""
+        self._began = perf_counter()
         self.now: Final = runner.now
         self.last_used = self.now()
+        self._listener = server.catalogue.changes.listen(owner=self.owner)
+        self.session.listener = self._listener.__enter__()
+        self._listener.on_queued = self._tell_soon
+        sharing.start(self._start_soon, self)
+
+    @property
+    def standalone(self) -> SessionStream:
+        """The stream of what concerns no request. Made when it is needed: it often is not."""
+        if self._standalone is None:
+            stream = SessionStream(self.sharing.prefix + STANDALONE, self)
+            self._standalone = self._streams[stream.name] = stream
+        return self._standalone
 
     @property
     def primes(self) -> bool:
@@ -294,31 +310,48 @@ class HttpSession:
 
     @property
     def ended(self) -> bool:
-        return self._scope.cancel_called
+        return self.lease.cancel_called
 
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        listening = self._changes.listen(owner=self.owner)
-        with self._scope, self.session.measured(), listening as self.session.listener:
-            async with trio.open_nursery() as self._nursery:
-                self.sharing.start(self._nursery, self)
-                task_status.started()
-                await send_changes(self.session.listener, self.standalone.send_notification)
+    def _start_soon(self, task: Callable[[], Awaitable[object]]) -> None:
+        """Run a task beside the calls, until the session ends."""
+        self._nursery.start_soon(self._run_beside, task)
+
+    async def _run_beside(self, task: Callable[[], Awaitable[object]]) -> None:
+        if not self.ended:
+            with trio.CancelScope() as scope:
+                self._tasks.append(scope)
+                try:
+                    await task()
+                finally:
+                    self._tasks.remove(scope)
+
+    def _tell_soon(self) -> None:
+        if not self._tells:
+            self._tells = True
+            self._start_soon(self._tell)
+
+    async def _tell(self) -> None:
+        try:
+            await send_rest(self._listener, self.standalone.send_notification)
+        finally:
+            self._tells = False
 
     async def ask(
         self, method: str, params: dict[str, Json], deadline: float, lines: SessionStream
     ) -> Json:
         """Ask the client on a stream. Most sessions ask nothing, and need no watch for it."""
-        if not self._watches and self._nursery is not None:
+        if not self._watches:
             self._watches = True
-            self._nursery.start_soon(self.requests.watch)
-        return await self.requests.send(method, params, TimeLimit(deadline), lines=lines)
+            self._start_soon(self.requests.watch)
+        return await self.requests.send_on(lines, method, params, TimeLimit(deadline))
 
     def renew(self, deadline: float) -> None:
         """Let the session last until another token of its owner's expires, if that is later."""
-        if deadline > self._scope.deadline:
-            self._scope.deadline = deadline
+        if deadline > self.lease.deadline:
+            self.lease.deadline = deadline
 
     def end(self) -> None:
+        """End it, and cancel what runs in it. After the first time nothing happens."""
         if self._is_over:
             return
         self._is_over = True
@@ -327,7 +360,14 @@ class HttpSession:
         for stream in list(self._streams.values()):
             stream.finish(None)
             self.store.drop(stream.name)
-        self._scope.cancel()
+        # They know the session, which would not be freed at once.
+        self._streams.clear()
+        self._sent.clear()
+        self._standalone = None
+        for scope in [self.lease, *self._tasks]:
+            scope.cancel()
+        self._listener.__exit__()
+        self.session.note_end(self._began)
 
     async def begin(self, message: Request, http: HttpRequest) -> Answer | SessionStream:
         """Answer a request at once, or have it answered on a stream.
@@ -354,7 +394,6 @@ class HttpSession:
             self.inbound.close(request)
             self.forget(stream)
             raise
-        assert self._nursery is not None
         body = http.take_long_body()  # the call may outlast the request that brought it
         self._nursery.start_soon(self._run_call, request, body, name=request.label)
         return stream
@@ -379,6 +418,8 @@ class HttpSession:
 
     def was_sent(self, stream: SessionStream) -> None:
         """Keep a stream that was sent to its end for as long as it is one of the last."""
+        if self._is_over:
+            return
         self._sent.append(stream)
         if len(self._sent) > _KEPT:
             self.forget(self._sent.popleft())

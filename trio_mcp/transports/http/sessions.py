@@ -6,6 +6,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import ClassVar, Final
 
 import trio
@@ -71,31 +72,28 @@ class Sessions:
         finally:
             self.end_all()
 
-    async def new(self, http: HttpRequest) -> HttpSession:
+    def new(self, http: HttpRequest) -> HttpSession:
         """Begin a session for the sender of a request, or refuse it for want of room (503)."""
         id = secrets.token_urlsafe(32)
-        return await self._start(id, http, self._sharing.session(id))
+        return self._start(id, http, self._sharing.session(id))
 
-    async def _start(self, id: str, http: HttpRequest, sharing: SessionSharing) -> HttpSession:
+    def _start(self, id: str, http: HttpRequest, sharing: SessionSharing) -> HttpSession:
         self._make_room(http.owner)
         store = self._store_for(http.owner)
         slots = self._shares.slots_of(http.owner)
         session = HttpSession(
-            self._server, self.options, http, store, slots, self._runner, id, sharing
+            self._server, self.options, http, store, slots, self._runner, id, sharing, self._nursery
         )
         self._sessions[session.id] = session
-        try:
-            await self._nursery.start(self._keep, session)
-        except BaseException:
-            self._sessions.pop(session.id, None)
-            raise
+        if http.deadline < inf:
+            self._nursery.start_soon(self._expire, session)
         return session
 
-    async def _keep(
-        self, session: HttpSession, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
-        await session.run(task_status)
-        self.end(session)  # if it has not ended yet, its owner's tokens have expired
+    async def _expire(self, session: HttpSession) -> None:
+        """End a session when its owner has no token any more."""
+        with session.lease:
+            await trio.sleep_forever()
+        self.end(session)
 
     def _store_for(self, owner: str) -> EventStore:
         options = self.options
@@ -151,7 +149,7 @@ class Sessions:
             return self._sessions[id]
         self._joining[id] = trio.Event()
         try:
-            return await self._start(id, http, await self._sharing.find(id, http.principal))
+            return self._start(id, http, await self._sharing.find(id, http.principal))
         finally:
             self._joining.pop(id).set()
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 import trio
 
 from trio_mcp.auth.authorization import Authorization
+from trio_mcp.background import Task
 from trio_mcp.peer.inbound import Inbound
-from trio_mcp.peer.requests import OutgoingRequests
+from trio_mcp.peer.requests import OpenRequests
 from trio_mcp.registry.states import UsedStates
 from trio_mcp.server.session import Session
 from trio_mcp.store.protocol import Store
@@ -60,7 +61,7 @@ class SessionReplica(Protocol):
     def inbound(self) -> Inbound: ...
 
     @property
-    def requests(self) -> OutgoingRequests: ...
+    def requests(self) -> OpenRequests: ...
 
     @property
     def standalone(self) -> StandaloneStream: ...
@@ -97,8 +98,8 @@ class SessionSharing:
     prefix = ""
     """What the names of streams, and the ids of our requests, begin with."""
 
-    def start(self, nursery: trio.Nursery, replica: SessionReplica) -> None:
-        """Keep the replica like the others, until the nursery is cancelled."""
+    def start(self, start_soon: Callable[[Task], None], replica: SessionReplica) -> None:
+        """Keep the replica like the others, in tasks that are cancelled at its end."""
 
     async def begin(self) -> None:
         """Let other instances know of a new session, once its handshake is done."""
@@ -129,6 +130,9 @@ class SessionSharing:
 
     async def written(self) -> None:
         """Wait until all events up to now can be read at other instances."""
+
+
+_ALONE: Final = SessionSharing()
 
 
 class Sharing:
@@ -167,7 +171,7 @@ class Sharing:
         return Shared()
 
     def session(self, id: str) -> SessionSharing:
-        return SessionSharing()
+        return _ALONE
 
     async def find(self, id: str, principal: str | None) -> SessionSharing:
         """Return what shares a session that a client began at another instance.

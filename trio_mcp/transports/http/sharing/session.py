@@ -29,6 +29,7 @@ from typing import Any, Final
 
 import trio
 
+from trio_mcp.background import Task
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.cancellation import cancellation, read_cancellation
 from trio_mcp.registry.changes import ListChanged, Listener, ResourceUpdated
@@ -121,13 +122,13 @@ class SharedSession(SessionSharing):
         is_there = entry is not None and entry.value != _ENDED
         return is_there and self._about["principal"] == principal
 
-    def start(self, nursery: trio.Nursery, replica: SessionReplica) -> None:
+    def start(self, start_soon: Callable[[Task], None], replica: SessionReplica) -> None:
         self._replica = replica
         if self._about:  # it was begun elsewhere
             self._apply()
             for kind in self._listener.kinds:
                 self._make_up(ListChanged(kind), self._about.get("begun", inf))
-        nursery.start_soon(self._run)
+        start_soon(self._run)
 
     async def begin(self) -> None:
         await self._put(self._describe())
