@@ -234,7 +234,7 @@ class Slots:
 
     @property
     def _common(self) -> Slots:
-        """Those that all share. Found when calls queue: whoever refers to itself is not freed."""
+        """Those that all share. Slots that referred to themselves would not be freed at once."""
         slots = self
         while slots._shared is not None:
             slots = slots._shared
