@@ -18,7 +18,7 @@ as `find` for several bytes.)
 """
 
 import json
-from math import hypot
+from math import gcd, hypot
 from typing import Any, Final
 
 from trio_mcp.wire import codec
@@ -159,8 +159,10 @@ def _is_small(numbers: Any) -> bool:
     """Whether none of the numbers was an integer beyond 64 bits, if that is soon found out."""
     if numbers.__class__ is float:
         return -_SMALL < numbers < _SMALL
-    try:  # this takes a sixth of the time in which floats are parsed
-        return numbers[0].__class__ is float and hypot(*numbers) < _SMALL
+    try:  # both take a fifth of the time in which the numbers are parsed
+        if numbers[0].__class__ is float:
+            return hypot(*numbers) < _SMALL
+        return gcd(1, *numbers) == 1  # always, if they are integers; it takes no others
     except TypeError:  # there is something else among them
         return False
 

@@ -30,6 +30,7 @@ from trio_mcp.wire.exact import SHORT, LongIntegers, RepeatedKey, exact
 from trio_mcp.wire.framing import Oversized
 from trio_mcp.wire.ids import find_id, id_of_heavy, id_of_unreadable
 from trio_mcp.wire.limits import Limits
+from trio_mcp.wire.long_texts import loads_around
 from trio_mcp.wire.weight import is_heavier
 
 Json = Any
@@ -120,15 +121,18 @@ def decode(
     Returns:
         The message, or `Malformed` with the error to answer; `None` for a blank line.
     """
+    value = None
     if len(line) >= _LONG:
         # All that a batch asks for is looked at together, which takes longer than to parse it.
         limit = max_values // 3 if line.lstrip(_SPACE)[:1] == b"[" else max_values
-        if is_heavier(line, limit):
+        value = loads_around(line, limit, max_values)
+        if value is None and is_heavier(line, limit):
             return _too_much(line, limit)
     try:
-        value = codec.loads(line)
-        if len(line) > SHORT or codec.dumps(value) != line:
-            value = exact(line, value, max_values)
+        if value is None:
+            value = codec.loads(line)
+            if len(line) > SHORT or codec.dumps(value) != line:
+                value = exact(line, value, max_values)
     except RepeatedKey as repeated:
         return _repeats(value, repeated, len(line))
     except LongIntegers:
