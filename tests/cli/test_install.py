@@ -118,6 +118,8 @@ def test_comments_stay_where_they_are_allowed() -> None:
         ('{\n  "a": 1\n  "b": 2\n}', "it is not JSON: Expecting ',' delimiter (line 3, column 3)"),
         ("[]", "it is not a JSON object"),
         ('{"a": 1,}', "it is not JSON"),
+        ('{"a": NaN}', "it is not JSON: NaN is no number"),
+        ('{"a": -Infinity}', "it is not JSON: -Infinity is no number"),
         ("{" + '"a":{' * 100_000, "it is"),
     ],
 )

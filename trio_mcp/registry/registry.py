@@ -251,9 +251,9 @@ class Registry:
             meta: The tool's `_meta`, under namespaced keys.
             timeout: Seconds that a call may take, instead of the registry's. Clients see this, or
                 the registry's `tool_timeout`, in the tool's `_meta`, as `trio-mcp/timeout`.
-            max_concurrent: How many calls of it may run at the same time, for all clients
-                together. Further calls wait, and their time counts. A call that goes on after its
-                time limit, such as one in a worker thread, keeps its slot until it ends.
+            max_concurrent: How many calls of it may run at the same time in a process, for all
+                clients together. Further calls wait, and their time counts. A call that goes on
+                after its time limit, such as one in a worker thread, keeps its slot until it ends.
             scopes: What a caller's access token must allow, where callers have one.
             tags: Words to choose it by, in `Registry`, `mount` and `visible`. They are in its
                 `_meta`, as `fastmcp.tags`.

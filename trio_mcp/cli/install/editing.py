@@ -22,11 +22,18 @@ _COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*+"?|//[^\r\n]*|/\*.*?(?:\*/|\Z)',
 _TRAILING_COMMA: Final = re.compile(r'"(?:\\.|[^"\\])*+"?|,(?=\s*[}\]])', re.DOTALL)
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _INDENTED: Final = re.compile(r"^([ \t]+)\S", re.MULTILINE)
-_DECODER: Final = json.JSONDecoder(parse_int=float)  # which takes any number of digits
 
 
 class BrokenJson(Failure):
     """The document is invalid; the text says where."""
+
+
+def _refuse(constant: str) -> float:
+    raise BrokenJson(f"it is not JSON: {constant} is no number")
+
+
+# `float` takes any number of digits.
+_DECODER: Final = json.JSONDecoder(parse_int=float, parse_constant=_refuse)
 
 
 @frozen
