@@ -84,6 +84,7 @@ def test_operations_are_chosen_and_renamed() -> None:
         ({"max_operations": 3}, "has 11 operations, more than max_operations=3"),
         ({"client": Service().client, "headers": {}}, "exclude each other"),
         ({"base_url": "ftp://x"}, "base_url must begin with"),
+        ({"base_url": "https://x/?key=1"}, "base_url must begin with .*, and have no query"),
     ):
         with pytest.raises(ValueError, match=message):
             openapi(EVERYTHING, **options)

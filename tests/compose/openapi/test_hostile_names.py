@@ -287,3 +287,14 @@ async def test_half_a_character_is_refused_everywhere() -> None:
             with pytest.raises((ToolError, McpError)):
                 await registry.call("it", {**others_of(registry), "obj": obj})
         assert not service.requests
+
+
+def test_a_header_that_some_servers_take_for_another_is_no_argument() -> None:
+    """A server with CGI or WSGI knows the header `X-Key` as `HTTP_X_KEY`, and `X_Key` as well."""
+    names = ["X_Key", "x_KEY", "Content_Length", "X-Keys"]
+    taken = [{"name": name, "in": "header", "schema": {"type": "string"}} for name in names]
+    details = {"operationId": "get", "parameters": taken, "security": [{"header": []}]}
+    components = {"securitySchemes": SCHEMES}
+    described = document({"/x": {"get": details}}, components=components)
+    registry = openapi(described, auth={"header": "h-secret"})
+    assert list(registry.tools["get"].description.input_schema["properties"]) == ["X-Keys"]

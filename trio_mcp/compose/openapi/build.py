@@ -14,7 +14,13 @@ from urllib.parse import quote
 import httpx2
 from attrs import define, evolve, field
 
-from trio_mcp.compose.openapi.document import Document, bundled, members, read_document
+from trio_mcp.compose.openapi.document import (
+    Document,
+    bundled,
+    is_base,
+    members,
+    read_document,
+)
 from trio_mcp.compose.openapi.leftout import LeftOut
 from trio_mcp.compose.openapi.names import folded
 from trio_mcp.compose.openapi.operations import (
@@ -238,8 +244,8 @@ class _Builder:
 
     def __attrs_post_init__(self) -> None:
         document, base, longest = self._document, self._base_url, self._longest_text // 2
-        if base is not None and httpx2.URL(base).scheme not in ("http", "https"):
-            raise ValueError("base_url must begin with https:// or http://")  # it may have a key
+        if base is not None and not is_base(base):  # which is not shown: it may have a key
+            raise ValueError("base_url must begin with https:// or http://, and have no query")
         self._base_url = None if base is None else base.rstrip("/")
         self._server_urls: dict[int, str | None] = {}  # many operations may share their servers
         self._sent = Schemas(document, True, longest)
@@ -247,7 +253,7 @@ class _Builder:
         base = self._base_url or document.server_url(document.servers, self._variables)
         self._security = Security(document, self._auth, base or "")
         ours = [*self._security.keys(), *((header, "header") for header in self._headers)]
-        self._hidden = frozenset((folded(name), where) for name, where in ours)
+        self._hidden = frozenset((folded(name, where), where) for name, where in ours)
 
     def registry(
         self,

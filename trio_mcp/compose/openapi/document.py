@@ -81,7 +81,13 @@ class Document:
         url = _filled(first["url"], first.get("variables") or {}, variables)
         base = self.base if self.base is not None and "://" in self.base else ""
         url = urljoin(base, url)
-        return url.rstrip("/") if urlsplit(url).scheme in ("http", "https") else None
+        return url.rstrip("/") if is_base(url) else None
+
+
+def is_base(url: str) -> bool:
+    """Whether the path of a request can be put behind a URL."""
+    parts = urlsplit(url)
+    return parts.scheme in ("http", "https") and not (parts.query or parts.fragment)
 
 
 def members(node: Json, limit: int = MOST) -> list[tuple[str, Json]]:

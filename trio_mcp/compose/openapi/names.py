@@ -19,9 +19,13 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _SAME: Final = str.maketrans(". ", "__")
 
 
-def folded(name: str) -> str:
-    """Return what the most lenient servers take a name for: `api_key` for ` Api.Key[x]`."""
-    return (name.lstrip().partition("[")[0] or name).translate(_SAME).casefold()
+def folded(name: str, where: str = "") -> str:
+    """Return what the most lenient servers take a name for: `api_key` for ` Api.Key[x]`.
+
+    Those with CGI or WSGI take the headers `X-Api-Key` and `X_Api_Key` for the same.
+    """
+    same = (name.lstrip().partition("[")[0] or name).translate(_SAME).casefold()
+    return same.replace("-", "_") if where == "header" else same
 
 
 @define(eq=False)

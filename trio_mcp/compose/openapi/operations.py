@@ -257,10 +257,11 @@ class _Collector:
             parameters.setdefault((name, "path"), {"schema": {"type": "string"}})
         names = self._names(parameters)
         for (name, where), parameter in parameters.items():
-            is_ours = where == "header" and name.lower() in _OURS
-            is_hidden = (folded(name), _place(where)) in self._hidden
+            place = _place(where)
+            is_ours = where == "header" and name.lower().replace("_", "-") in _OURS
+            is_hidden = (folded(name, place), place) in self._hidden
             if (where != "path" or name in in_path) and not is_ours and not is_hidden:
-                self._add_parameter(name, where, parameter, names[_place(where)])
+                self._add_parameter(name, where, parameter, names[place])
         body = self._body()
         schema: Schema = {"type": "object", "properties": self._properties}
         if self._required:
