@@ -197,3 +197,14 @@ def test_schemas_with_names_of_their_own_have_reasons_too() -> None:
     assert validate({"a": 1, "b": "x"}) is None
     assert validate({"a": 1, "b": 1}) == "Argument 'b' must be a string, but a number came (1)."
     assert "Argument 'a'" in (validate({"a": "x"}) or "")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "most"),
+    [("^(ab|cd){4}$", 170_000), ("^(ab|cd){13}$", 42_000), (r"^\p{L}{13}$", 330)],
+    ids=["2 KiB", "8 KiB", "1 MiB"],
+)
+def test_a_text_for_a_large_pattern_is_as_long_as_the_limits_say(pattern: str, most: int) -> None:
+    check = compile_validator({"properties": {"a": {"pattern": pattern}}}, noun="argument")
+    assert "must match the pattern" in str(check({"a": "!" * most}))
+    assert "too much work" in str(check({"a": "!" * int(most * 1.02)}))
