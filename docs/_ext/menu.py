@@ -2,12 +2,15 @@
 
 The theme would list all pages below the captions of their lists. Here each part is a `<details>`
 element, which needs no script, follows the keyboard, and is searched by the browser; and the pages
-below a page, such as those of classes, are listed while one of them is read. It is made straight
-from the lists of pages: to have the theme make it for each page takes longer than all the rest.
+below a page, such as those of classes, are listed while one of them is read. Lists whose captions
+begin alike, such as "Run: Over HTTP", are groups of one part, under headings of their own. It is
+made straight from the lists of pages: to have the theme make it for each page takes longer than all
+the rest.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from itertools import groupby
 from typing import Any
 
 from attrs import frozen
@@ -18,7 +21,7 @@ class Menu:
     """The pages of the site, in their order.
 
     Args:
-        parts: By name, the pages of each part.
+        parts: By caption, the pages of each part, or of a group of it ("Part: Group").
         below: By page, those below it.
         titles: By page, its title.
     """
@@ -35,10 +38,15 @@ class Menu:
             address: Returns the address of a page, seen from that one.
         """
         shown = []
-        for name, pages in self.parts.items():
-            is_open = " open" if any(self._is_within(page, other) for other in pages) else ""
-            summary = f'<summary class="caption-text">{escape(name)}</summary>'
-            listed = self._listed(pages, page, address, level=1)
+        for part, groups in groupby(self.parts.items(), key=lambda item: _split(item[0])[0]):
+            listed, is_open = "", ""
+            for caption, pages in groups:
+                group = escape(_split(caption)[1])
+                listed += f'<p class="menu-group">{group}</p>' if group else ""
+                listed += self._listed(pages, page, address, level=1)
+                if any(self._is_within(page, other) for other in pages):
+                    is_open = " open"
+            summary = f'<summary class="caption-text">{escape(part)}</summary>'
             shown.append(f"<details{is_open}>{summary}{listed}</details>")
         return "".join(shown)
 
@@ -58,6 +66,12 @@ class Menu:
 
     def _is_within(self, page: str, other: str) -> bool:
         return page == other or page in self.below.get(other, ())
+
+
+def _split(caption: str) -> tuple[str, str]:
+    """Return the part that a caption names, and the group of it, if any."""
+    part, _, group = caption.partition(": ")
+    return part, group
 
 
 def menu_of(env: Any) -> Menu:

@@ -186,6 +186,22 @@ def test_the_parts_of_the_menu_are_folded_but_the_one_that_is_read() -> None:
 
 
 @pytest.mark.requirement("T4")
+def test_groups_of_a_part_have_headings_of_their_own_in_one_fold() -> None:
+    menu = Menu(
+        parts={"Run: Over HTTP": ["http"], "Run: Behind a proxy": ["nginx"], "Clients": ["client"]},
+        below={},
+        titles={"http": "HTTP", "nginx": "nginx", "client": "Clients"},
+    )
+    shown = menu.seen_from("nginx", lambda other: f"{other}.html")
+    assert re.findall(r"<details( open)?><summary[^>]*>(\w+)<", shown) == [
+        (" open", "Run"),
+        ("", "Clients"),
+    ]
+    assert re.findall(r'"menu-group">([^<]+)<', shown) == ["Over HTTP", "Behind a proxy"]
+    assert shown.index("Over HTTP") < shown.index("http.html") < shown.index("Behind a proxy")
+
+
+@pytest.mark.requirement("T4")
 def test_each_class_has_a_page_of_its_own_and_a_row_in_the_place_where_it_is_named() -> None:
     subjects = [page.read_text() for page in sorted((DOCS / "reference").glob("*.rst"))]
     pages = [page for subject in subjects for page in classes.pages_of(subject)]
