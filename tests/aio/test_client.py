@@ -15,7 +15,7 @@ import trio
 import trio_mcp
 from tests.aio.support import Workshop, in_asyncio, open_descriptors, our_threads, until
 from tests.support.processes import EXAMPLES, python
-from trio_mcp import Connected, Connecting, Disconnected, Handlers, ListChanged
+from trio_mcp import Connected, Connecting, Context, Disconnected, Handlers, ListChanged
 from trio_mcp.aio import Client, Registry, connect, connect_all
 from trio_mcp.aio.crossing import Mailbox
 from trio_mcp.aio.inloop import Callback
@@ -548,6 +548,25 @@ async def test_a_trio_proxy_in_asyncio_says_what_to_do():
     ):
         with pytest.raises(RuntimeError, match=r"runs on Trio: call it from .*trio_mcp\.aio"):
             await block.__aenter__()
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_mistakes_with_connect_are_told_as_under_trio():
+    registry = Registry("asking")
+
+    @registry.tool
+    async def ask(context: Context) -> bool:
+        return (await context.elicit("Really?", bool)).value
+
+    with pytest.raises(AttributeError, match=r"'call_tool'; the client has it: async with"):
+        connect(registry).call_tool("ask")
+    with pytest.raises(TypeError, match="handlers must be Handlers"):
+        connect(registry, handlers={})
+    handlers = Handlers(elicitation=lambda params: {"action": "decline"})
+    async with connect(registry, handlers=handlers) as client:
+        with pytest.raises(TypeError, match="so it must be an async function"):
+            await client.call_tool("ask")
 
 
 @pytest.mark.requirement("L1")

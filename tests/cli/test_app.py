@@ -164,6 +164,14 @@ def test_a_wrong_command_line_is_told_in_one_line(words: list[str], cli: Command
             "install needs --host, as in: trio-mcp install shop.py --host claude-desktop",
         ),
         (["serve", "shop.py", "--http"], "--http needs a value (see trio-mcp serve --help)"),
+        (
+            ["serve", "shop.py", "--port", "8000"],
+            "there is no option --port; write --http PORT, as in --http 8000",
+        ),
+        (
+            ["proxy", "shop.py", "--host=0.0.0.0"],
+            "there is no option --host; write --http HOST:PORT, as in --http 0.0.0.0:8000",
+        ),
         (["serve", "shop.py", "--wrong"], "Unknown option: --wrong. (see trio-mcp serve --help)"),
     ],
     ids=str,

@@ -189,6 +189,15 @@ CONSEQUENCES = {
 """What else is wrong because of a fault."""
 
 
+async def test_a_handshake_that_says_nothing_names_no_revision(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    report = await examine("empty-handshake")
+    assert report.legacy is None
+    assert report.modern is not None
+    assert ("error", "bad-handshake") in found(report)
+
+
 async def test_a_late_answer_is_no_stray_one(autojump_clock: trio.testing.MockClock) -> None:
     """It was asked for; it is just that nobody waits for it any longer."""
     report = await examine("late")

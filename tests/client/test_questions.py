@@ -286,6 +286,36 @@ def test_roots_are_a_list(roots) -> None:
         Handlers(roots=roots)
 
 
+@pytest.mark.requirement("E4")
+def test_handlers_are_of_their_class() -> None:
+    with pytest.raises(TypeError, match=r"handlers must be Handlers, as in .*, not dict"):
+        connect(Registry("test"), handlers={"roots": []})  # type: ignore[arg-type]
+
+
+@pytest.mark.requirement("E4")
+async def test_a_handler_that_is_no_async_function_is_told_of() -> None:
+    def answers(params):
+        return {"action": "decline"}
+
+    registry = Registry("test")
+
+    @registry.tool
+    async def ask(context: Context) -> None:
+        await context.elicit("Really?", bool)
+
+    told = "answers a server's questions, so it must be an async function"
+    async with connect(registry, handlers=Handlers(elicitation=answers)) as client:
+        with pytest.raises(TypeError, match=told):
+            await client.call_tool("ask")
+
+
+@pytest.mark.requirement("L2")
+def test_a_connection_says_where_its_client_is() -> None:
+    with pytest.raises(AttributeError, match=r"'call_tool'; the client has it: async with"):
+        connect(Registry("test")).call_tool("ask")
+    assert not hasattr(connect(Registry("test")), "explode")
+
+
 # -- what the client says of its own accord -------------------------------------------------------
 
 

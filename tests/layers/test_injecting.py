@@ -4,7 +4,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import pytest
 import trio
@@ -31,6 +31,10 @@ log: list[str] = []
 @pytest.fixture(autouse=True)
 def _empty() -> None:
     log.clear()
+
+
+class Closable(Protocol):
+    pass
 
 
 async def number() -> int:
@@ -516,6 +520,9 @@ def test_what_cannot_fill_a_parameter_is_refused_at_registration() -> None:
     assert "5 cannot be called" in refusal(int, Depends(5))  # type: ignore[arg-type]
     said = refusal(Annotated[Picky, Depends(Picky)])
     assert "function 'Picky', parameter 'token': nothing fills it" in said
+    for abstract in (Iterator, Closable):
+        said = refusal(int, Depends(abstract))
+        assert f"the class {abstract.__qualname__} is abstract, so no object of it can be" in said
     assert "put Depends(…) outermost" in refusal(Annotated[int, Depends(number)] | None)
     assert "put Depends(…) outermost" in refusal(list[Annotated[int, Depends(number)]])
     assert "has 2 of them" in refusal(Annotated[int, Depends(number), Depends(thread)])

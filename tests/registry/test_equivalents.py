@@ -1,8 +1,11 @@
 """Names that other libraries have: the error says what to write here."""
 
+from typing import Any
+
 import pytest
 
 from trio_mcp import Context, Registry
+from trio_mcp.aio import Registry as LoopRegistry
 
 pytestmark = pytest.mark.requirement("L2")
 
@@ -15,6 +18,18 @@ def test_what_others_have_is_refused_with_what_to_write() -> None:
         Context(tool="order").report_progress  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(TypeError, match="'exclude_args'; here it is: Annotated"):
         registry.tool(exclude_args=["user"])(lambda user: user)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("kind", [Registry, LoopRegistry])
+def test_options_that_belong_elsewhere_are_refused_with_their_place(kind: Any) -> None:
+    with pytest.raises(TypeError, match=r"'port'; here it is: serve_http\(registry, port="):
+        kind("shop", port=8000)
+    with pytest.raises(TypeError, match=r"'auth'; here it is: serve_http\(registry, auth="):
+        kind("shop", auth=object())
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'colour'$"):
+        kind("shop", colour="red")
+    with pytest.raises(TypeError, match="'readOnlyHint'; here it is: annotations="):
+        kind("shop").tool(readOnlyHint=True)(lambda: 1)
 
 
 def test_what_there_is_nowhere_is_just_missing() -> None:

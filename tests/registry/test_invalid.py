@@ -112,11 +112,23 @@ async def test_other_handlers_are_told_of_too(caplog):
     assert said == [
         "Resource a:b: its result cannot be sent: "
         "at 'x[0]': a value of type object cannot be turned into JSON",
-        "Prompt ask: its result cannot be sent: "
-        "it is of type int, and that, or what is in it, cannot be sent",
+        "Prompt ask: its result cannot be sent: it is of type int, and that, or what is in it, "
+        "cannot be sent; a prompt returns texts, content blocks or PromptMessages, one or a list",
         "Completion of topic of topical: its result cannot be sent: "
         "it is of type int, and that, or what is in it, cannot be sent",
     ]
+
+
+async def test_a_forgotten_await_is_told(caplog):
+    async def later() -> str:
+        return "x"
+
+    forgotten = later()
+    async with serving(returning(forgotten)) as (client, _):
+        _, message = error_of(await client.call("give"))
+    forgotten.close()
+    assert message == "Invalid handler result type: coroutine (tool give)"
+    assert "it is a coroutine, which was not awaited: write await before the call" in caplog.text
 
 
 def test_it_never_takes_for_ever():

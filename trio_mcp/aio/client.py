@@ -17,7 +17,7 @@ from trio_mcp.aio.wrappers import Feed, same_arguments, wrapper_of
 from trio_mcp.client import connect as trio_connect
 from trio_mcp.client.changes import ChangeStream as TrioChangeStream
 from trio_mcp.client.client import Client as TrioClient
-from trio_mcp.client.handlers import Handler, Handlers, Params
+from trio_mcp.client.handlers import Handler, Handlers, Params, answer_of, checked_handlers
 from trio_mcp.client.result import plain_result
 from trio_mcp.client.session import ClientRequest
 from trio_mcp.client.state import ClientState
@@ -102,7 +102,7 @@ def handlers_in_loop(portal: Portal[Any, Any], handlers: Handlers) -> Handlers:
 
     def in_loop(handler: Handler) -> Handler:
         async def ask(params: Params) -> dict[str, Json]:
-            return await call_asyncio(portal.run, handler, params)
+            return await call_asyncio(portal.run, answer_of, handler, params)
 
         return ask
 
@@ -204,10 +204,15 @@ class ClientConnection(Portal[TrioClient, Client]):
         super().__init__(lambda: self._way, partial(Client, self))
         self._way = trio_connect.connect(
             *args,
-            handlers=None if handlers is None else handlers_in_loop(self, handlers),
+            handlers=handlers_in_loop(self, checked_handlers(handlers)),
             on_log=None if on_log is None else self.callback(on_log),
             **options,
         )
+
+    if not TYPE_CHECKING:  # where any name would do then
+
+        def __getattr__(self, name: str) -> Any:
+            raise trio_connect.not_entered(self, name)
 
     def states(self) -> AsyncIterator[ClientState]:
         """Iterate over the states of the connection, from now on; see `Client.states`."""

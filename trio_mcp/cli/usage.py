@@ -26,6 +26,13 @@ _ELSEWHERE: Final = {
     **dict.fromkeys(("add", "configure"), "install"),
 }
 """The command for what other command lines call so."""
+_SERVING: Final = ("serve", "proxy", "gateway", "openapi")
+_ADDRESS: Final = {
+    "--port": "write --http PORT, as in --http 8000",
+    "--host": "write --http HOST:PORT, as in --http 0.0.0.0:8000",
+    "--transport": "write --http 8000 to serve over HTTP, and nothing for stdin and stdout",
+}
+"""What to write for options by which other servers are served over HTTP."""
 _STEPS: Final = (
     ("Write a starter project:", "new my-server"),
     ("Try a server out in your browser:", "inspect --web server.py"),
@@ -54,6 +61,10 @@ def explain_usage(error: CycloptsError, words: Sequence[str]) -> str:
         return _needs(command, error.argument.name, words[1:])
     if isinstance(error, UnknownOptionError) and command in _WITH_ARGUMENTS:
         return no_option(error.token.keyword or error.token.value)
+    if isinstance(error, UnknownOptionError) and command in _SERVING:
+        option = (error.token.keyword or error.token.value).partition("=")[0]
+        if option in _ADDRESS:
+            return f"there is no option {option}; {_ADDRESS[option]}"
     return f"{error} (see trio-mcp {command} --help)"
 
 

@@ -12,7 +12,7 @@ from attrs import evolve
 
 from trio_mcp.client.cache import ConnectionCache, ResponseCache
 from trio_mcp.client.client import Client
-from trio_mcp.client.handlers import Handlers
+from trio_mcp.client.handlers import Handlers, checked_handlers
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.negotiation import ClientIdentity, era_of
 from trio_mcp.client.notifications import LogCallback, Notifications, RawLines
@@ -41,6 +41,14 @@ _REFUSALS: Final = (ClientError, McpError)
 _CLIENT: Final = Implementation("trio-mcp", __version__)
 
 
+def not_entered(connection: object, name: str) -> AttributeError:
+    """Make the error for what a connection does not have, though the client of its block may."""
+    text = f"{type(connection).__name__!r} object has no attribute {name!r}"
+    if hasattr(Client, name):
+        text += "; the client has it: async with connect(…) as client"
+    return AttributeError(text, name=name, obj=connection)
+
+
 @public
 class ClientConnection(AbstractAsyncContextManager[Client, None]):
     """A connection that lasts as long as its block. Made by `connect`.
@@ -60,6 +68,11 @@ class ClientConnection(AbstractAsyncContextManager[Client, None]):
         self._way = way
         self._states = states
         self._lines = lines
+
+    if not TYPE_CHECKING:  # where any name would do then
+
+        def __getattr__(self, name: str) -> Any:
+            raise not_entered(self, name)
 
     def states(self) -> AsyncIterator[ClientState]:
         """Iterate over the states of the connection, from now on.
@@ -206,7 +219,7 @@ def connect(
         ...     async with connect(["python", "calculator.py"]) as client:
         ...         return await client.call_tool("add", {"a": 1, "b": 2}, returns=float)
     """
-    handlers = handlers or Handlers()
+    handlers = checked_handlers(handlers)
     era, required_revision = era_of(revision, era)
     identity = ClientIdentity(
         info=client_info, capabilities=handlers.capabilities, required_revision=required_revision

@@ -7,6 +7,7 @@ again. The same handlers serve both. What has no handler is not declared, and is
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
 from typing import Any
 
 from attrs import Attribute, field, frozen
@@ -28,6 +29,26 @@ def _list_of_roots(_: object, attribute: Attribute[Any], roots: Any) -> None:
     ):
         return
     raise TypeError(f"{attribute.name} must be a list of file: URIs, or of Root(uri, name=...)")
+
+
+async def answer_of(handler: Handler, params: Params) -> dict[str, Json]:
+    """Return what a handler answers, in whichever event loop it is for."""
+    answer: Any = handler(params)
+    if not isawaitable(answer):
+        name = getattr(handler, "__qualname__", type(handler).__qualname__)
+        raise TypeError(f"{name} answers a server's questions, so it must be an async function")
+    found: dict[str, Json] = await answer
+    return found
+
+
+def checked_handlers(handlers: Any) -> Handlers:
+    """Return the handlers that `connect` was given, or none at all."""
+    if handlers is None:
+        return Handlers()
+    if isinstance(handlers, Handlers):
+        return handlers
+    kind = type(handlers).__name__
+    raise TypeError(f"handlers must be Handlers, as in Handlers(sampling=answer), not {kind}")
 
 
 @public
@@ -90,7 +111,7 @@ class Handlers:
         if method == "sampling/createMessage" and self.sampling is not None:
             if "tools" in params and not self.sampling_tools:
                 raise McpError(INVALID_PARAMS, "This client does not declare sampling.tools")
-            return await self.sampling(params)
+            return await answer_of(self.sampling, params)
         if method == "elicitation/create" and "elicitation" in self.capabilities:
             mode = params.get("mode", "form")
             form = self.elicitation if mode == "form" else None
@@ -98,5 +119,5 @@ class Handlers:
             if handler is None:
                 what = f"elicitation.{mode!s:.40}"
                 raise McpError(INVALID_PARAMS, f"This client does not declare {what}")
-            return await handler(params)
+            return await answer_of(handler, params)
         raise McpError(METHOD_NOT_FOUND, f"{method} handler not registered")

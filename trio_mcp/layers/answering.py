@@ -95,7 +95,7 @@ def failure(call: Call, error: BaseException, raised: BaseException) -> tuple[st
         return "error", entry.refused(error, exchange.revision, exchange.id)
     if isinstance(error, ToolError):
         return "error", entry.failed(sendable_text(_words(error) or f"{entry.label} failed"))
-    _add_hint(error)
+    add_hint(error)
     if type(error) is RuntimeError and str(error).startswith("Cancel scope stack corrupted"):
         exchange.left_open = True
         exchange.log_error("%s left a cancel scope or a nursery open", error)
@@ -153,8 +153,8 @@ _WRONG_LOOP: Final = {
 """What Trio and asyncio say where the other one runs, and what to do about it."""
 
 
-def _add_hint(error: BaseException) -> None:
-    """Have the log say what to do about an exception that comes of the wrong event loop."""
+def add_hint(error: BaseException) -> None:
+    """Have a traceback say what to do about an exception that comes of the wrong event loop."""
     for (kind, beginning), hint in _WRONG_LOOP.items():
         if type(error) is kind and str(error).startswith(beginning):
             error.add_note(hint)

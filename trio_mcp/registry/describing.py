@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from trio_mcp.registry.checks import check_timeout, icons_of, json_of, scopes_of
 from trio_mcp.registry.handlers import NO_EXTENSIONS
@@ -17,13 +18,37 @@ if TYPE_CHECKING:
     from trio_mcp.registry.kept_state import StateScope
 
 
-def check_names(options: Mapping[str, Any], known: Any) -> None:
-    """Raise `TypeError` for an option that a class of options (a `TypedDict`) does not have."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def check_names(options: Mapping[str, Any], known: Any, kind: str = "tool option") -> None:
+    """Raise `TypeError` for an option that has no annotation, as a `TypedDict` or a function has.
+
+    Args:
+        options: Those that were given.
+        known: What has the annotations.
+        kind: What others have: the message says what to write here (`EQUIVALENTS`).
+    """
     for name in options:
         if name not in known.__annotations__:
             from trio_mcp.registry.equivalents import advice
 
-            raise TypeError(f"unexpected keyword argument {name!r}{advice('tool option', name)}")
+            raise TypeError(f"unexpected keyword argument {name!r}{advice(kind, name)}")
+
+
+def advising(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Have a function that lacks an option say what to write instead, as `check_names` does."""
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def call(*args: P.args, **options: P.kwargs) -> T:
+            check_names(options, function, kind)
+            return function(*args, **options)
+
+        return call
+
+    return decorate
 
 
 def shown_fields(described: FunctionSchema, options: Mapping[str, Any]) -> dict[str, Any]:

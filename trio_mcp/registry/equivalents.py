@@ -18,6 +18,7 @@ _OPTIONS: Final = {
     name: f"{name}="
     for name in ("name", "title", "description", "icons", "tags", "meta", "annotations")
 }
+_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _REQUEST: Final = "what an async middleware gets: an McpRequest, or an McpCall"
 _PROGRESS: Final = "context.progress(1, total=3)"
 _HTTP: Final = "await serve_http(registry, port=8000); on asyncio, an ASGI server and http_app"
@@ -32,7 +33,7 @@ _RESPECTED: Final = "nothing: context.info and the others respect it"
 _SUBSCRIBED: Final = "nothing; registry.notify_resource_updated(uri) for news"
 _NOTIFIED: Final = "nothing: add_tool, remove_tool and their like notify"
 _ENABLED: Final = 'Registry(leave_out=["its name"]), or visible='
-_AUTH: Final = "HttpPolicy(auth=ResourceServer(…)), or a login by github(…), google(…) and others"
+_AUTH: Final = "serve_http(registry, auth=…), with a ResourceServer(…), or github(…), google(…), …"
 
 EQUIVALENTS: Final[Mapping[str, Names]] = {
     "import": {
@@ -423,6 +424,7 @@ EQUIVALENTS: Final[Mapping[str, Names]] = {
         "run_in_thread": "nothing: plain functions run in threads",
         "app": "extensions={UI: App(…)}",
         "exclude_args": "Annotated[T, Depends(f)] for what is not the client's",
+        **{hint: f'annotations={{"{hint}": …}}' for hint in _HINTS},
     },
     "resource option": {
         **_OPTIONS,

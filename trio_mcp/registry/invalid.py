@@ -7,6 +7,7 @@ wrong there, but never a value, which may be private.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final
@@ -60,6 +61,8 @@ def checked_wire(payload: Any, value: Any, whose: str) -> Json:
 def _reason(value: Any, error: Exception | None) -> str:
     if isinstance(value, BYTES):
         return USE_OF_BYTES
+    if inspect.iscoroutine(value):
+        return "it is a coroutine, which was not awaited: write await before the call that made it"
     if isinstance(error, Misfit) and error.path:
         return f"{error.path} of the {type(value).__name__} must be {error.expected}"
     waiting: list[tuple[_Path, Any]] = [((), value)]

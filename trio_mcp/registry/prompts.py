@@ -60,7 +60,7 @@ class Prompt(Handler):
 
 def make_prompt(function: Callable[..., Any], **options: Unpack[PromptOptions]) -> Prompt:
     """Make a prompt of a function. The options are those of `Registry.prompt`."""
-    check_names(options, PromptOptions)
+    check_names(options, PromptOptions, "prompt option")
     check_function(function)
     name = options.get("name") or name_of(function)
     with errors_at(f"Prompt {name!r:.200}"):
@@ -123,4 +123,6 @@ def _message(prompt: Prompt, value: Any) -> PromptMessage:
         return PromptMessage("user", TextContent(value))
     if isinstance(value, ContentBlock):
         return PromptMessage("user", value)
-    raise invalid_result(value, f"prompt {prompt.name}")
+    error = invalid_result(value, f"prompt {prompt.name}")
+    error.reason += "; a prompt returns texts, content blocks or PromptMessages, one or a list"
+    raise error

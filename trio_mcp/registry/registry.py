@@ -25,6 +25,7 @@ from trio_mcp.registry.checks import (
     is_text,
     scopes_of,
 )
+from trio_mcp.registry.describing import advising
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.functions import awaited
 from trio_mcp.registry.options import (
@@ -125,6 +126,7 @@ class Registry:
 
     _catalogue_type: ClassVar[type[Catalogue]] = Catalogue
 
+    @advising("server option")
     def __init__(
         self,
         name: str,

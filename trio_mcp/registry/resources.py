@@ -99,7 +99,7 @@ def make_resource(
 
     The options are those of `Registry.resource`.
     """
-    check_names(options, ResourceOptions)
+    check_names(options, ResourceOptions, "resource option")
     if not isinstance(uri, str):
         raise SchemaError(f"a resource needs a URI, such as 'config://app', not {safe_repr(uri)}")
     caching: dict[str, Any] = {

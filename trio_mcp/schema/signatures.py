@@ -39,8 +39,13 @@ def check_function(function: Any, *, is_dependency: bool = False) -> None:
             "object with __call__"
         )
     if isinstance(function, type):
-        if is_dependency:
+        if is_dependency and not _is_abstract(function):
             return
+        if is_dependency:
+            raise SchemaError(
+                f"the class {function.__qualname__} is abstract, so no object of it can be made; "
+                "depend on a function that returns one of a class that is not"
+            )
         raise SchemaError(
             f"the class {function.__qualname__} is not a function; register a function that makes "
             "and returns one"
@@ -50,6 +55,10 @@ def check_function(function: Any, *, is_dependency: bool = False) -> None:
             f"function {name_of(function)!r} yields, but a request has one answer; collect "
             "the values and return a list (a Context's progress() tells how far it is)"
         )
+
+
+def _is_abstract(kind: type) -> bool:
+    return inspect.isabstract(kind) or getattr(kind, "_is_protocol", False)
 
 
 def yields(function: Any) -> bool:

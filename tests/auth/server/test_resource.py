@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,8 +22,8 @@ from tests.auth.server.support import (
 )
 from tests.support.tools import echo, registry_of, text_of
 from tests.transports.http.support import ACCEPT, LegacyClient, ModernClient, Worker, each_manner
-from trio_mcp import Context, Limits, Registry
-from trio_mcp.auth import DPoP
+from trio_mcp import Context, Limits, Registry, extras
+from trio_mcp.auth import DPoP, ResourceServer, github
 
 KEY = ec_key()
 LOGIN = Issuer(ISSUER, KEY)
@@ -375,3 +376,20 @@ async def test_a_handler_sees_the_token_that_its_request_came_with() -> None:
             for more in ("x", "y", "z"):
                 nursery.start_soon(one, more)
                 await wait_all_tasks_blocked()
+
+
+@pytest.mark.requirement("L2")
+def test_a_missing_extra_is_told_before_anything_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda package: None)
+    url = "https://mcp.example.com/mcp"
+    for described in (
+        partial(github, client_id="a", client_secret="s" * 40, resource=url),
+        partial(ResourceServer, resource=url, issuers=["https://login.example.com"]),
+    ):
+        with pytest.raises(ModuleNotFoundError, match=r"pip install 'trio-mcp\[auth\]'"):
+            described()
+
+    async def verify(token: str) -> None:
+        raise AssertionError
+
+    assert ResourceServer(resource=url, issuers=["https://a.example"], verifier=verify).verifier

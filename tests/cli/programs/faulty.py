@@ -206,6 +206,8 @@ class Faulty:
         info = {"name": "faulty", "version": "" if self.fault == "empty-version" else "1"}
         if self.fault == "no-server-info":
             info = {"name": "faulty"}
+        if self.fault == "empty-handshake":
+            return {"result": {}}
         capabilities = {} if self.fault == "undeclared" else self.capable()
         return {
             "result": {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}

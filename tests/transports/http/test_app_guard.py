@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
+import traceback
 from typing import Any
 
 import pytest
@@ -381,6 +383,19 @@ async def test_a_verifier_that_fails_lets_nobody_in() -> None:
         response = await ModernClient(host).begin("tools/list", authorization="Bearer x").end()
         assert response.status == 500
         assert b"secret" not in response.body
+
+
+@pytest.mark.requirement("F4")
+async def test_a_verifier_for_asyncio_is_told_where_it_runs() -> None:
+    async def verify(token: str) -> str | None:
+        await asyncio.sleep(0)
+        return "alice"
+
+    async with hosting(registry_of(echo), HttpPolicy(verify=verify)) as host:
+        host.failures = failures = []
+        assert await status_with(host, authorization="Bearer x") == 500
+    [failure] = failures
+    assert "by @trio_mcp.aio.on_asyncio" in "".join(traceback.format_exception(failure))
 
 
 @pytest.mark.requirement("F3")

@@ -74,6 +74,7 @@ class OAuthProxy(ProxySettings):
 
     Raises:
         ValueError: An option is not usable.
+        ModuleNotFoundError: The extra `auth` is missing.
     """
 
     @asynccontextmanager

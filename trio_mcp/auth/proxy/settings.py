@@ -57,6 +57,7 @@ class ProxySettings(ResourceServer):
 
     def __attrs_post_init__(self) -> None:
         """Name the issuer, which is this server, and what seals by default."""
+        super().__attrs_post_init__()
         object.__setattr__(self, "issuers", (self.issuer,))
         if not self.secrets:
             object.__setattr__(self, "secrets", _secrets(self.provider.client_secret))

@@ -16,6 +16,7 @@ from attrs import Attribute, field, frozen, validators
 from trio_mcp.auth.authorization import Authorization
 from trio_mcp.auth.scopes import scopes_of
 from trio_mcp.auth.urls import parsed, resource_metadata_url
+from trio_mcp.extras import check_extra
 from trio_mcp.public import public_in
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ class ResourceServer:
 
     Raises:
         ValueError: A URL is not one of `https:` (or on loopback), or a scope is none.
+        ModuleNotFoundError: The extra `auth` is missing.
 
     Example:
         >>> server = ResourceServer(
@@ -224,6 +226,8 @@ class ResourceServer:
         is_known = self.verifier is None or isinstance(self.verifier, Introspection)
         if not is_known and not callable(self.verifier):
             raise ValueError("verifier must be an Introspection or an async function")
+        if self.verifier is None:  # said here, and not with the first request
+            check_extra("joserfc", "a protected server", "auth")
 
     @property
     def metadata_url(self) -> str:

@@ -118,7 +118,7 @@ async def check_legacy(report: Report, probe: Probe, *, timeout: float) -> bool:
     if version in LEGACY:
         report.legacy = probe.version = str(version)
     else:
-        report.legacy = shorten(version)
+        report.legacy = None if version is None else shorten(version)
         report.add("bad-handshake", f"`initialize` is answered with the version {shown(version)}")
     reply = await probe.send_notification("notifications/initialized")
     if reply is not None and reply.status != 202:

@@ -163,7 +163,8 @@ def openapi(
     if not (auth is None or isinstance(auth, Mapping | httpx2.Auth)):  # which is not shown
         raise TypeError(
             "auth must be a mapping from the names of security schemes to credentials, "
-            f"or an httpx2.Auth, not {type(auth).__name__}"
+            f"or an httpx2.Auth, not {type(auth).__name__} (for who may use the server itself, "
+            "it is serve_http(…, auth=…) or http_app(…, auth=…))"
         )
     if authenticate is not None and (auth is not None or not callable(authenticate)):
         raise ValueError("authenticate must be an async function, without auth beside it")

@@ -30,6 +30,7 @@ from trio_mcp.auth.digests import same
 from trio_mcp.auth.scopes import scope_text
 from trio_mcp.auth.server.credentials import Credentials, Denied
 from trio_mcp.auth.urls import origin
+from trio_mcp.layers.answering import add_hint
 from trio_mcp.loggers import logger_of
 from trio_mcp.store.errors import StoreError
 from trio_mcp.transports.http.cors import allowing
@@ -217,6 +218,13 @@ class Guard:
         return self._authenticator.known(request.header(b"authorization"))
 
     async def _authorize(self, request: HttpRequest) -> Authorization:
+        try:
+            return await self._authorization_of(request)
+        except (RuntimeError, TypeError) as error:  # of the author's function that verifies
+            add_hint(error)
+            raise
+
+    async def _authorization_of(self, request: HttpRequest) -> Authorization:
         policy = self._policy
         if policy.auth is not None:
             return await self._ask(request)
