@@ -74,16 +74,17 @@ class ResponseChannel(ReplyChannel):
     async def send_keep_alive(self) -> None:
         await self._http.send_comment()
 
-    async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
-        """Keep the answer: a call that waits for the client to read it needs no slot any more.
-
-        An overdue call keeps the task that would send it, so it is sent here.
-        """
+    def respond_nowait(self, id: Id, reply: Reply | None) -> bool:
+        """Keep the answer: a call that waits for the client to read it needs no slot any more."""
         self.reply = reply
-        if overdue:
-            self.ended = True
-            with suppress(Disconnected):
-                await finish(self._http, outgoing(self._http, id, reply), headers=_CLOSE)
+        return True
+
+    async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
+        """Send the answer of an overdue call, which keeps the task that would send it."""
+        self.reply = reply
+        self.ended = True
+        with suppress(Disconnected):
+            await finish(self._http, outgoing(self._http, id, reply), headers=_CLOSE)
 
 
 class QueuedChannel(ResponseChannel):
@@ -115,12 +116,17 @@ class QueuedChannel(ResponseChannel):
         """Do nothing: the writer keeps the response open."""
         await trio.lowlevel.checkpoint()
 
-    async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
-        """Keep the answer, and let the writer end; if it is overdue, have it sent."""
+    def respond_nowait(self, id: Id, reply: Reply | None) -> bool:
+        """Keep the answer, and let the writer end."""
         self.reply, self._closed = reply, True
         self._id = id
-        self.ended = overdue
         self._changed.unpark_all()
+        return True
+
+    async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
+        """Have the writer send the answer of an overdue call."""
+        self.ended = True
+        self.respond_nowait(id, reply)
 
     async def write(self) -> None:
         """Send what there is, until the response is there; and comments while nothing is."""

@@ -80,6 +80,7 @@ _ASSUMED: Final = "2025-03-26"
 _ONE_AT_A_TIME: Final = McpError(
     INVALID_REQUEST, "Invalid request: a modern client sends one request or notification at a time"
 )
+_ANSWERED: Final = (Request, Batch)
 _ALLOW: Final = [(b"allow", b"GET, POST, DELETE")]
 
 
@@ -130,14 +131,14 @@ class McpEndpoint:
         check_json(http)
         if not accepts(http, JSON, EVENTS):
             raise Refusal(406, "The client must accept application/json and text/event-stream.")
-        answering = await self._read_message(http)
-        await answering  # which may last forever, so nothing of the message is kept here
+        # To answer it may last forever, so nothing of the message is kept here.
+        answering = self._answering(http, (await read_message(http, self._server.limits))[0])
+        await answering
 
-    async def _read_message(self, http: HttpRequest) -> Awaitable[None]:
-        """Read a message, and return what answers it."""
-        message, _ = await read_message(http, self._server.limits)
+    def _answering(self, http: HttpRequest, message: Message) -> Awaitable[None]:
+        """Return what answers a message."""
         self.require(http, message)
-        if isinstance(message, Request | Batch):
+        if isinstance(message, _ANSWERED):
             self._shares.stay(http.owner)
         if self.stopping and self._would_end_at_once(message):
             raise stopping()

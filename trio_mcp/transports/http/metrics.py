@@ -133,7 +133,8 @@ class Metrics:
         return _Observation(self, call)
 
     def ended(self, call: HandlerCall, seconds: float) -> None:
-        calls = self._ended[call.entry.kind, call.entry.name]
+        entry = call.entry
+        calls = self._ended[entry.kind, entry.name]
         calls.outcomes[call.outcome] += 1
         calls.durations.add(seconds)
 

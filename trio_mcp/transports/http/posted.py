@@ -16,6 +16,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.peer.lines import decoded
 from trio_mcp.registry.catalogue import Catalogue
 from trio_mcp.telemetry import trace_of
+from trio_mcp.threads import SHORT_JSON
 from trio_mcp.transports.http.request import EVENTS, JSON, HttpRequest, Refusal
 from trio_mcp.wire.errors import HEADER_MISMATCH, INVALID_REQUEST, McpError
 from trio_mcp.wire.headers import Path, decode_value
@@ -27,6 +28,7 @@ from trio_mcp.wire.jsonrpc import (
     Malformed,
     Message,
     Request,
+    decode,
     error_line,
 )
 from trio_mcp.wire.limits import Limits
@@ -50,7 +52,10 @@ async def read_message(http: HttpRequest, limits: Limits) -> tuple[Message, byte
         Disconnected: The client left before all of it had come.
     """
     body = await http.body(limits.max_message_bytes)
-    message = await decoded(body, limits)
+    if len(body) < SHORT_JSON:  # most of them, by the shortest way
+        message = decode(body, limits.max_batch, limits.max_message_values)
+    else:
+        message = await decoded(body, limits)
     if message is None:
         raise bad_message(UNKNOWN_ID, McpError(INVALID_REQUEST, "Invalid request: it is empty"))
     if isinstance(message, Malformed):

@@ -172,13 +172,13 @@ class HttpRequest:
         length = self.headers.get(b"content-length", b"")
         if length.isdigit() and (len(length) > 18 or int(length) > limit):
             raise _too_large(limit)
-        piece, more = await self._take_piece(0, limit)
+        piece, more = _piece_in(await self.receive(), 0, limit)
         size = len(piece)
         if not more and size <= SHORT:  # as it nearly always is
             return piece
         pieces = [piece]
         while more and (size <= SHORT or self.bodies is None):
-            piece, more = await self._take_piece(size, limit)
+            piece, more = _piece_in(await self.receive(), size, limit)
             pieces.append(piece)
             size += len(piece)
         if size > SHORT and self.bodies is not None:
@@ -187,7 +187,7 @@ class HttpRequest:
                 with body.receiving():
                     body.grow(size)
                     while more:
-                        piece, more = await self._take_piece(size, limit)
+                        piece, more = _piece_in(await self.receive(), size, limit)
                         pieces.append(piece)
                         size += len(piece)
                         body.grow(size)
@@ -219,16 +219,6 @@ class HttpRequest:
         body, self.long_body = self.long_body, None
         return body
 
-    async def _take_piece(self, size: int, limit: int) -> tuple[bytes, bool]:
-        """Return what follows after so many bytes, and whether there is more."""
-        message = await self.receive()
-        if message["type"] != "http.request":
-            raise Disconnected
-        piece = message.get("body", b"")
-        if size + len(piece) > limit:
-            raise _too_large(limit)
-        return piece, message.get("more_body", False)
-
     async def respond(
         self,
         status: int,
@@ -244,7 +234,7 @@ class HttpRequest:
             head.append((b"content-length", b"%d" % length))
         if length:
             head.append((b"content-type", content_type))
-        await self._start(status, head)
+        await self._put(self._begin(status, head))
         while len(pieces) > 1:
             await self.send_raw(pieces.popleft())
         await self._put({"type": "http.response.body", "body": pieces.popleft()})
@@ -264,7 +254,7 @@ class HttpRequest:
 
     async def start_stream(self, headers: Iterable[Header] = ()) -> None:
         self._is_stream = True
-        await self._start(200, [*_STREAM_HEADERS, *headers])
+        await self._put(self._begin(200, [*_STREAM_HEADERS, *headers]))
         await self.send_raw(b"")
 
     async def send_event(self, line: bytes, *, id: str | None = None) -> None:
@@ -303,12 +293,11 @@ class HttpRequest:
     async def send_raw(self, data: bytes) -> None:
         await self._put({"type": "http.response.body", "body": data, "more_body": True})
 
-    async def _start(self, status: int, headers: list[Header]) -> None:
+    def _begin(self, status: int, headers: list[Header]) -> Message:
         self.started = True
         self.status = status
         headers += self.answer_headers
-        start: Message = {"type": "http.response.start", "status": status, "headers": headers}
-        await self._put(start)
+        return {"type": "http.response.start", "status": status, "headers": headers}
 
     async def cut_short(self) -> None:
         """End a response that is not complete, if that can be done in good order."""
@@ -340,6 +329,16 @@ left, and a `StoreError` when other instances have to be asked or told, and cann
 def _path_below(root: str, path: str) -> str:
     root = root.rstrip("/")
     return path[len(root) :] if path.startswith(f"{root}/") else path
+
+
+def _piece_in(message: Message, size: int, limit: int) -> tuple[bytes, bool]:
+    """Return what follows in a body after so many bytes, and whether there is more."""
+    if message["type"] != "http.request":
+        raise Disconnected
+    piece = message.get("body", b"")
+    if size + len(piece) > limit:
+        raise _too_large(limit)
+    return piece, message.get("more_body", False)
 
 
 def _too_large(limit: int) -> Refusal:

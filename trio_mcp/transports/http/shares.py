@@ -44,21 +44,14 @@ class Shares:
         wait for. So there is some room left for them; a call has to `stay`.
         """
         count = self._open.get(owner, 0)
-        self._check(count, self._most if is_stream else self._most + _SPARE)
+        if count >= (self._most if is_stream else self._most + _SPARE):
+            raise _too_many()
         self._open[owner] = count + 1
 
     def stay(self, owner: str) -> None:
         """Let a request that was counted in stay open until it is answered, or refuse it (429)."""
-        self._check(self._open[owner] - 1, self._most)
-
-    def _check(self, others: int, most: int) -> None:
-        if others >= most:
-            raise Refusal(
-                429,
-                "Too many open requests; wait until some have ended.",
-                _RETRY,
-                reason="open requests",
-            )
+        if self._open[owner] > self._most:
+            raise _too_many()
 
     def leave(self, owner: str) -> None:
         count = self._open[owner] - 1
@@ -66,3 +59,8 @@ class Shares:
             self._open[owner] = count
         else:
             del self._open[owner]
+
+
+def _too_many() -> Refusal:
+    what = "Too many open requests; wait until some have ended."
+    return Refusal(429, what, _RETRY, reason="open requests")
