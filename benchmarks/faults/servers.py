@@ -14,6 +14,8 @@ PATIENCE = 75.0
 """Seconds after which an answer is no longer awaited: more than any time limit by default."""
 _SOON = 5.0
 _BLOCKED = 10.0
+_BEGUN = 1.0
+"""Seconds in which one call has certainly begun."""
 _AT_ONCE = 500
 _LONG = 3.0
 """Seconds in which all of those have certainly begun."""
@@ -34,15 +36,15 @@ def said(answer: Answer) -> str:
 
 
 async def the_input_ends(session: Session) -> str:
-    call = await session.begin_call("wait", seconds=0.4)
-    await trio.sleep(0.2)
+    call = await session.begin_call("wait", seconds=_BEGUN + 0.2)
+    await trio.sleep(_BEGUN)
     await session.close()
     return said(await session.answer(call, _SOON))
 
 
 async def terminated(session: Session) -> str:
-    call = await session.begin_call("wait", seconds=1.0)
-    await trio.sleep(0.2)
+    call = await session.begin_call("wait", seconds=_BEGUN + 0.8)
+    await trio.sleep(_BEGUN)
     session.process.send_signal(signal.SIGTERM)
     return said(await session.answer(call, _SOON))
 
@@ -62,7 +64,7 @@ async def blocks(session: Session) -> str:
 
 async def blocks_at_the_end(session: Session) -> str:
     await session.begin_call("block", seconds=_BLOCKED)
-    await trio.sleep(0.2)
+    await trio.sleep(_BEGUN)
     await session.close()
     with trio.move_on_after(_SOON):
         await session.process.wait()
@@ -73,8 +75,8 @@ async def blocks_at_the_end(session: Session) -> str:
 async def cancelled(session: Session) -> str:
     with tempfile.TemporaryDirectory() as folder:
         note = Path(folder) / "note"
-        call = await session.begin_call("wait_and_note", seconds=2.0, file=str(note))
-        await trio.sleep(0.2)
+        call = await session.begin_call("wait_and_note", seconds=_BEGUN + 1.8, file=str(note))
+        await trio.sleep(_BEGUN)
         params = {"requestId": call, "reason": "no longer wanted"}
         await session.write(session.era.notification("notifications/cancelled", params))
         answer = await session.answer(call, 3.0)

@@ -127,7 +127,12 @@ async def test_our_server_still_does_what_the_record_says(found, name: str):
 @pytest.mark.parametrize("name", clients.FAULTS)
 async def test_our_client_still_does_what_the_record_says(found, name: str):
     seen = await clients.seen(found[OURS].client, clients.FAULTS[name])
-    assert seen == column(RECORD.clients, OURS)[name]
+    assert without_time(seen) == without_time(column(RECORD.clients, OURS)[name])
+
+
+def without_time(seen: str) -> str:
+    """What became of a call; a busy machine takes longer than the one of the record."""
+    return re.sub(r" (at once|after \d+ s)$", "", seen)
 
 
 async def test_a_server_that_does_not_start_is_an_error():
