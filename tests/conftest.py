@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 from _pytest.runner import runtestprotocol
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.interop import windows
 from tests.interop.packages import (
@@ -26,8 +26,10 @@ from tests.interop.packages import (
 from tests.support.processes import ROOT, SYSTEM_PATH
 
 # A failure comes again, and none comes by chance. `make rest` looks twenty times as far.
-settings.register_profile("steady", deadline=None, derandomize=True, max_examples=10)
-settings.register_profile("explore", deadline=None, derandomize=True, max_examples=200)
+# On a busy machine everything is too slow.
+common = {"deadline": None, "derandomize": True, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("steady", max_examples=10, **common)
+settings.register_profile("explore", max_examples=200, **common)
 settings.load_profile("steady")
 
 # A shell has what it starts in the background ignore interrupts. The programs that tests start, and

@@ -10,6 +10,7 @@ const [executablePath, site, asked] = process.argv.slice(2);
 const { pages, queries } = JSON.parse(asked);
 const browser = await chromium.launch({
   executablePath,
+  timeout: 120_000, // on a busy machine it takes long
   args: ['--no-sandbox', '--no-proxy-server', '--disable-dev-shm-usage'],
 });
 const violations = [];
@@ -18,6 +19,7 @@ try {
   for (const colorScheme of ['light', 'dark'])
     for (const viewport of [{ width: 1280, height: 900 }, { width: 390, height: 844 }]) {
       const page = await browser.newPage({ viewport, colorScheme, reducedMotion: 'reduce' });
+      page.setDefaultTimeout(120_000);
       for (const each of pages) {
         await page.goto(`${site}/${each}`);
         await page.evaluate(AXE);
@@ -30,6 +32,7 @@ try {
       await page.close();
     }
   const page = await browser.newPage();
+  page.setDefaultTimeout(120_000);
   for (const query of queries) {
     await page.goto(`${site}/search.html?q=${encodeURIComponent(query)}`);
     const link = page.locator('#search-results ul.search > li a').first();

@@ -28,7 +28,7 @@ WORKSHOP = PROGRAMS / "workshop.py"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 SYSTEM_PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/usr/local/sbin"])
 """Where servers are that not everybody has on their PATH."""
-TIME_LIMIT = 120  # seconds, for a process that hangs
+TIME_LIMIT = 300  # seconds, for a process that hangs
 
 
 def python(program: Path, *arguments: str) -> list[str]:

@@ -6,10 +6,12 @@ import { chromium } from 'playwright-core';
 const [executablePath, url] = process.argv.slice(2);
 const browser = await chromium.launch({
   executablePath,
+  timeout: 120_000, // on a busy machine it takes long
   args: ['--no-sandbox', '--no-proxy-server', '--disable-dev-shm-usage'],
 });
 try {
   const page = await browser.newPage();
+  page.setDefaultTimeout(120_000);
   await page.goto(url);
   while (await page.$('form')) {
     if (await page.$('[name=login]')) {

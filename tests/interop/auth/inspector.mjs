@@ -8,6 +8,7 @@ const [executablePath, url, ...tools] = process.argv.slice(2);
 const home = new URL(url).origin;
 const browser = await chromium.launch({
   executablePath,
+  timeout: 120_000, // on a busy machine it takes long
   args: ['--no-sandbox', '--no-proxy-server', '--disable-dev-shm-usage'],
 });
 
@@ -29,7 +30,7 @@ async function logIn(page, click) {
 
 try {
   const page = await browser.newPage({ viewport: { width: 1400, height: 1000 } });
-  page.setDefaultTimeout(60_000);
+  page.setDefaultTimeout(120_000);
   await page.goto(url);
   const connect = page.getByRole('switch', { name: /^Connect or disconnect/ });
   await logIn(page, () => connect.click({ force: true }));

@@ -22,7 +22,7 @@ from trio_mcp.auth import Fetching, Introspection, OAuthProxy, ResourceServer, o
 from trio_mcp.auth.client.redirect import Pkce
 
 HERE = Path(__file__).parent
-TIME_LIMIT = 180  # seconds, for all that a test does with several processes
+TIME_LIMIT = 600  # seconds, for all that a test does with several processes
 SECRET = "s3cret+/ %:" * 4
 """Of every client that has one: what has to be encoded wherever it is sent."""
 FETCHING = Fetching(trust_env=False, timeout=TIME_LIMIT)
@@ -233,7 +233,8 @@ class Chromium:
 async def connected(url: str, auth: Any, **options: Any) -> AsyncIterator[Client]:
     """Get in with our client."""
     http = HttpOptions(auth=auth, trust_env=False)
-    async with connect(url, http=http, **options) as client:
+    patient = {"connect_timeout": TIME_LIMIT, "tool_timeout": TIME_LIMIT, **options}
+    async with connect(url, http=http, **patient) as client:
         yield client
 
 

@@ -25,7 +25,7 @@ async def test_a_person_logs_in_with_chromium(npm: Path) -> None:
     async with (
         oidc_provider(npm) as issuer,
         protected(issuer) as url,
-        connected(url, OAuth(open_browser=person, fetching=FETCHING), connect_timeout=30) as client,
+        connected(url, OAuth(open_browser=person, fetching=FETCHING)) as client,
     ):
         assert (await whoami(client))["subject"] == "alice"
     (page,) = person.pages
@@ -37,7 +37,7 @@ async def test_a_person_logs_in_by_our_proxy_with_chromium(npm: Path) -> None:
     person = Chromium(npm)
     async with (
         proxied(npm) as url,
-        connected(url, OAuth(open_browser=person, fetching=FETCHING), connect_timeout=30) as client,
+        connected(url, OAuth(open_browser=person, fetching=FETCHING)) as client,
     ):
         assert (await whoami(client))["subject"] == "alice"
     (page,) = person.pages

@@ -160,7 +160,7 @@ async def test_a_login_goes_on_although_the_server_is_killed_after_each_page(
             try:
                 await server.start()
                 auth = OAuth(open_browser=Interrupted(server.start), fetching=FETCHING)
-                async with connected(url, auth, connect_timeout=60) as client:
+                async with connected(url, auth) as client:
                     assert (await whoami(client))["subject"] == "alice"
                     await server.start()
                     assert (await whoami(client))["subject"] == "alice"

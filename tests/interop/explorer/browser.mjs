@@ -8,6 +8,7 @@ import { scenarios } from './scenarios.mjs';
 const [executablePath, url, name, told] = process.argv.slice(2);
 const browser = await chromium.launch({
   executablePath,
+  timeout: 120_000, // on a busy machine it takes long
   args: ['--no-sandbox', '--no-proxy-server', '--disable-dev-shm-usage'],
 });
 try {
@@ -17,7 +18,7 @@ try {
     reducedMotion: 'reduce',
   });
   const page = await context.newPage();
-  page.setDefaultTimeout(90000);
+  page.setDefaultTimeout(120_000);
   const wrong = [];
   const elsewhere = [];
   page.on('pageerror', (error) => wrong.push(String(error.stack)));

@@ -21,7 +21,7 @@ from tests.interop.explorer.hostile import SCHEMAS
 from tests.interop.explorer.kitchen import crowd, kitchen
 from tests.interop.packages import FASTMCP
 from tests.store.redis_server import free_port
-from tests.support.processes import ENVIRONMENT, run, running
+from tests.support.processes import ENVIRONMENT, TIME_LIMIT, run, running
 from trio_mcp import HttpPolicy, Limits, Registry, serve_http
 
 pytestmark = [pytest.mark.needs("node", "chromium"), pytest.mark.requirement("L7")]
@@ -45,7 +45,7 @@ async def play(scripts: Path, url: str, scenario: str, **told: Any) -> Any:
     script = str(scripts / "browser.mjs")
     chromium = str(shutil.which("chromium"))
     command = ["node", script, chromium, url, scenario, json.dumps(told)]
-    with trio.fail_after(120):
+    with trio.fail_after(TIME_LIMIT):
         done = await trio.run_process(
             command, capture_stdout=True, capture_stderr=True, check=False, env=ENVIRONMENT
         )
@@ -67,7 +67,7 @@ async def serving(registry: Registry, policy: HttpPolicy | None = None) -> Async
 @asynccontextmanager
 async def inspecting(*words: str) -> AsyncIterator[str]:
     """Run `trio-mcp inspect --web` and yield the URL of the page."""
-    async with running([*COMMAND, "inspect", "--web", *words], time_limit=120) as inspector:
+    async with running([*COMMAND, "inspect", "--web", *words]) as inspector:
         await inspector.said(b"Ctrl-C ends it")
         assert inspector.process.stdout is not None
         yield (await inspector.process.stdout.receive_some()).decode().strip()
