@@ -42,9 +42,9 @@ SERVER = RECIPES / "press.py"
 NAME = "mcp.example.com"
 OPTIONS = [
     *("--allow-host", NAME, "--trust-proxy", "127.0.0.1", "--trust-proxy", "unix"),
-    *("--rate", "20", "--shutdown-grace", "20"),
+    *("--shutdown-grace", "20"),
 ]
-"""What the recipes give a server."""
+"""What the recipes give a server, beside a rate."""
 LISTENS = re.compile(rb"Serving press at (?:http://[\d.]+:(\d+)|the Unix socket (\S+),)")
 
 
@@ -59,10 +59,13 @@ def ours(command: Sequence[str]) -> list[str]:
 
 
 @asynccontextmanager
-async def instance(place: str, *options: str, keys: str = "") -> AsyncIterator[tuple[Server, str]]:
+async def instance(
+    place: str, *options: str, keys: str = "", rate: str = "20"
+) -> AsyncIterator[tuple[Server, str]]:
     """Run a server at a port of this machine (0 for any) or a socket, and yield it and where it is."""
     where = ["--http", place] if place.isdigit() else ["--unix-socket", place]
-    command = ours(["trio-mcp", "serve", str(SERVER), *where, *OPTIONS, *options])
+    given = [*OPTIONS, "--rate", rate, *options]
+    command = ours(["trio-mcp", "serve", str(SERVER), *where, *given])
     async with running(command, env=ENVIRONMENT | {"STATE_KEYS": keys}) as server:
         yield server, await address_of(server)
 
@@ -116,7 +119,8 @@ class Proxy:
         http = HttpOptions(verify=self.trust, trust_env=False)
         url = f"https://{NAME}:{self.port}{path}"
         handlers = Handlers(elicitation=agree)
-        async with connect(url, era=era, http=http, handlers=handlers) as client:
+        patient = {"connect_timeout": TIME_LIMIT, "tool_timeout": TIME_LIMIT}
+        async with connect(url, era=era, http=http, handlers=handlers, **patient) as client:
             yield client
 
     async def get(self, path: str, name: str = NAME, method: str = "GET") -> str:
