@@ -34,7 +34,7 @@ class Call(InboundRequest):
     label: str = "call"
     task: Task = field(init=False)
 
-    async def go(self) -> None:
+    async def go(self, scope) -> None:
         self.task = current_task()
         assert self.task.name == self.label
         await self.work()
@@ -401,7 +401,7 @@ class PooledDesk(Desk):
     def __init__(self, nursery, slots: int = 10) -> None:
         super().__init__(nursery, slots)
         self.nursery = self
-        self.pool = CallTasks(nursery, self.runner.run)
+        self.pool = CallTasks(nursery, self.runner.run_in_call_task)
 
     def start_soon(self, run, request) -> None:
         self.pool.start_soon(request)

@@ -37,6 +37,7 @@ class HandlerCall(InboundRequest):
         name: What was asked for, where that is not the entry's name: of a template, a URI.
     """
 
+    shares_scope = True
     label: str = ""  # in place of the property
     timeout: float = 0.0
     _lending: Lending | None = None
