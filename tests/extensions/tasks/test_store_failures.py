@@ -129,6 +129,7 @@ async def test_a_result_waits_for_its_store_beside_another_process(
         ):
             await trio.sleep(rested)
             id = (await ours.start("wait")).id
+            await wait_all_tasks_blocked()
             (gate,) = (gate for gate in gates if gate.begun)
             store.failure, store.loses = StoreUnavailable("locked"), loses
             gate.open.set()

@@ -35,7 +35,7 @@ RETRY: Final = (1.0, 30.0)
 """Seconds between attempts to reach a store that is not there: the first, and the longest."""
 
 _FEW_TURNS: Final = 3
-"""Turns of the scheduler: a tool that has ended by then waits for nothing."""
+"""Turns of the scheduler: a tool that has ended after twice as many waits for nothing."""
 
 STOPPED: Final = "The server was stopped before the task had ended, and must not run it again"
 
@@ -43,6 +43,31 @@ STOPPED: Final = "The server was stopped before the task had ended, and must not
 def failing(text: str) -> Move:
     """Return the move of a task that cannot go on."""
     return lambda record: record.fail(INTERNAL_ERROR, text, None, time.time())
+
+
+@define(eq=False)
+class NewRuns:
+    """Runs that have just begun: those that go on for a few turns of the scheduler need more."""
+
+    _newer: list[Run] = field(factory=list)
+    _older: list[Run] = field(factory=list)
+    _begun: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
+
+    def add(self, run: Run) -> None:
+        """Have a run accompanied if it goes on."""
+        self._newer.append(run)
+        self._begun.unpark()
+
+    async def watch(self) -> None:
+        """Start what those need that go on, until cancelled."""
+        while True:
+            while not self._newer and not self._older:
+                await self._begun.park()
+            for _ in range(_FEW_TURNS):
+                await trio.lowlevel.checkpoint()
+            for run in self._older:
+                run.accompany()
+            self._older, self._newer = self._newer, []
 
 
 @frozen(eq=False)
@@ -58,6 +83,7 @@ class Host:
     """Seconds between two messages that a task writes."""
     most_bytes: int
     """The largest result."""
+    new_runs: NewRuns = field(factory=NewRuns)
 
 
 @define(eq=False, repr=False)
@@ -79,6 +105,7 @@ class Run(CallChannel):
     _answered: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
     _newest: tuple[float, float | None, str | None] | None = field(default=None, init=False)
     _nursery: trio.Nursery | None = field(default=None, init=False)
+    _renew: Task | None = field(default=None, init=False)
     _reporting: bool = field(default=False, init=False)
 
     # -- what the tool says -----------------------------------------------------------------
@@ -178,18 +205,19 @@ class Run(CallChannel):
         move: Move = as_it_is  # it was cancelled, or its time is over
         with self._scope:
             async with background_nursery() as self._nursery:
-                self._nursery.start_soon(self._accompany, self._nursery, renew)
-                move = await self._call(call)
+                self._renew = renew
+                self._host.new_runs.add(self)
+                try:
+                    move = await self._call(call)
+                finally:
+                    self._nursery = None
         return move
 
-    async def _accompany(self, nursery: trio.Nursery, renew: Task) -> None:
-        """Renew the claim, and listen for answers and cancellation, if the tool takes its time."""
-        for _ in range(_FEW_TURNS):
-            await trio.lowlevel.checkpoint()
-        nursery.start_soon(renew)
-        kept = self._host.kept
-        async with kept.store.watch(kept.key("task", self._claim.id)) as news:
-            await self._listen(news.wait)
+    def accompany(self) -> None:
+        """Renew the claim, and listen for answers and cancellation, unless the tool has ended."""
+        if self._nursery is not None and self._renew is not None:
+            self._nursery.start_soon(self._renew)
+            self._nursery.start_soon(self._follow)
 
     async def _call(self, call: KeptCall) -> Move:
         timeout = inf if call.timeout is None else call.timeout
@@ -205,6 +233,11 @@ class Run(CallChannel):
         if size > limit:
             return failing(f"The result has {size:,} bytes; at most {limit:,} can be kept")
         return lambda record: record.complete(result, time.time())
+
+    async def _follow(self) -> None:
+        kept = self._host.kept
+        async with kept.store.watch(kept.key("task", self._claim.id)) as news:
+            await self._listen(news.wait)
 
     async def _listen(self, wait: Callable[[], Any]) -> None:
         """Take answers, until the task is cancelled or its time is over."""

@@ -202,6 +202,7 @@ class Tasks(ServerExtension):
                 )
                 worker = Worker(host, nursery)
                 nursery.start_soon(worker.run)
+                nursery.start_soon(host.new_runs.watch)
                 yield _Serving(kept, worker, serving, nursery)
 
     @property
