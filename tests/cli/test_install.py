@@ -225,7 +225,7 @@ def test_a_host_that_knows_no_urls(cli: CommandLine) -> None:
     outcome = cli("install", URL, "--host", "claude-desktop", "--yes")
     assert outcome.status == 1
     assert outcome.error.startswith("Claude Desktop starts commands only")
-    assert f"-- npx mcp-remote {URL}" in outcome.error
+    assert f"-- trio-mcp proxy {URL}" in outcome.error
 
 
 # -- the command -------------------------------------------------------------------------

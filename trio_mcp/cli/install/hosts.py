@@ -68,7 +68,7 @@ class Host:
         if not self.urls:
             raise Failure(
                 f"{self.title} starts commands only; give it one that forwards to the URL, such as "
-                f"-- npx mcp-remote {url}"
+                f"-- trio-mcp proxy {url}"
             )
         entry = {**_type(self.types[1]), self.url_key: url}
         return {**entry, "headers": headers} if headers else entry
