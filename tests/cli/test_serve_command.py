@@ -115,6 +115,29 @@ async def test_a_file_with_types_that_are_looked_up_in_its_module(tmp_path: Path
         }
 
 
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        (
+            "shop_site.py",
+            "shop_site.py has a FastAPI application, and no Registry; make one of it: reg",
+        ),
+        (
+            "shop_site.py:app",
+            "shop_site.py:app is a FastAPI, not a Registry; make one of it: registry =",
+        ),
+    ],
+)
+def test_an_application_says_how_it_is_made_a_registry(
+    target: str, told: str, cli: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "shop_site.py").write_text("class FastAPI:\n    pass\n\napp = FastAPI()\n")
+    outcome = cli("serve", target)
+    assert outcome.status == 1
+    assert told in outcome.error
+
+
 @pytest.mark.usefixtures("here", "two")
 @pytest.mark.parametrize(
     ("target", "told"),

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from trio_mcp import Context, Registry
+from trio_mcp import Context, Registry, connect
 from trio_mcp.aio import Registry as LoopRegistry
+from trio_mcp.aio import connect as connect_in_loop
 
 pytestmark = pytest.mark.requirement("L2")
 
@@ -30,6 +31,14 @@ def test_options_that_belong_elsewhere_are_refused_with_their_place(kind: Any) -
         kind("shop", colour="red")
     with pytest.raises(TypeError, match="'readOnlyHint'; here it is: annotations="):
         kind("shop").tool(readOnlyHint=True)(lambda: 1)
+
+
+@pytest.mark.parametrize("call", [connect, connect_in_loop])
+def test_options_of_connect_are_refused_with_where_they_are(call: Any) -> None:
+    with pytest.raises(TypeError, match=r"'headers'; here it is: http=HttpOptions\(headers="):
+        call("http://127.0.0.1/mcp", headers={"a": "b"})
+    with pytest.raises(TypeError, match="'timeout'; here it is: tool_timeout="):
+        call(["server"], timeout=5)
 
 
 def test_what_there_is_nowhere_is_just_missing() -> None:

@@ -40,6 +40,8 @@ _MAX_READ: Final = 65536
 """Files, and bytes of each, in which a server is looked for."""
 _PEERS: Final = ("fastmcp.", "mcp.")
 """How the names of the modules of other libraries for servers begin."""
+_FASTAPI: Final = "FastAPI"
+_MAKE_ONE: Final = "make one of it: registry = from_fastapi(app), from trio_mcp.aio"
 _HOW_URLS_BEGIN: Final = "a URL begins with http:// or https://"
 
 
@@ -183,7 +185,8 @@ def load_registry(target: str) -> Registry:
             found, target = _made(target, found), f"what {target} returns"
         if not isinstance(found, Registry):
             kind = type(found).__name__
-            raise TargetError(f"{target} is a {kind}, not a Registry{_instead(registries)}")
+            hint = f"; {_MAKE_ONE}" if kind == _FASTAPI else _instead(registries)
+            raise TargetError(f"{target} is a {kind}, not a Registry{hint}")
         return found
     if not registries:
         raise TargetError(_no_registry(place, module))
@@ -202,6 +205,8 @@ def _no_registry(place: str, module: ModuleType) -> str:
             f"{place} is a server for FastMCP or the official SDK: trio-mcp port {place} reports "
             f"what to change; as it is, it runs after --, as in: -- python {place}"
         )
+    if any(type(value).__name__ == _FASTAPI for value in vars(module).values()):
+        return f"{place} has a FastAPI application, and no Registry; {_MAKE_ONE}"
     return f"{place} makes no Registry, as in: mcp = Registry('my-server')"
 
 

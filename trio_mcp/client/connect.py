@@ -24,6 +24,7 @@ from trio_mcp.client.transport import InboundHandler
 from trio_mcp.errors import AlreadyConnected, ClientError
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
+from trio_mcp.registry.describing import advising
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.version import __version__
@@ -115,6 +116,7 @@ class ClientConnection(AbstractAsyncContextManager[Client, None]):
 
 
 @public
+@advising("connect option")
 def connect(
     target: Target | None = None,
     *,
