@@ -9,7 +9,7 @@ import stat
 import struct
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,7 @@ from tests.transports.http.asgi_server_support import (
 from trio_mcp.transports.http.server import (
     HttpLimits,
     HttpServer,
+    SharedListener,
     open_tcp,
     open_unix,
     serve_asgi,
@@ -731,6 +732,35 @@ async def test_the_socket_of_a_successor_is_left_alone(path) -> None:
     assert os.path.exists(path)
     await successor.aclose()
     assert not os.path.exists(path)
+
+
+async def test_a_shared_listener_lets_other_processes_go_first(path, autojump_clock) -> None:
+    """Of connections that come at once it takes one, and more each time while some still wait."""
+    with socket.socket(socket.AF_UNIX) as sock, ExitStack() as guests:
+        sock.bind(path)
+        sock.listen(16)
+
+        def knock(times: int) -> None:
+            for _ in range(times):
+                guests.enter_context(socket.socket(socket.AF_UNIX)).connect(path)
+
+        taken: list[int] = []
+
+        async def take() -> None:
+            while True:
+                await (await listener.accept()).aclose()
+                taken.append(round(trio.current_time() * 1000 - began))
+
+        knock(6)
+        began = trio.current_time() * 1000
+        async with SharedListener(sock.dup()) as listener, trio.open_nursery() as nursery:
+            nursery.start_soon(take)
+            await trio.sleep(1)
+            assert taken == [0, 1, 1, 2, 2, 2]
+            knock(3)  # the first of which comes when none has waited for long
+            await trio.sleep(1)
+            assert taken[6:] == [1000, 1001, 1001]
+            nursery.cancel_scope.cancel()
 
 
 async def test_a_unix_socket_that_cannot_be_opened_leaves_nothing(path) -> None:

@@ -118,17 +118,32 @@ class UnixListener(trio.abc.Listener[trio.SocketStream]):
             await self.transport_listener.aclose()
 
 
+_OTHERS_FIRST: Final = 0.001
+"""Seconds in which a process leaves connections to others."""
+
+
 class SharedListener(trio.abc.Listener[trio.SocketStream]):
     """A listener on a socket from which other processes accept connections as well.
+
+    A process that is awake would take all connections that come at once, before any other has
+    woken up, and have all their requests to itself for as long as they are kept. So it takes one,
+    and lets the others go first before it takes more; one more each time while any still wait.
 
     What the socket is bound to is not removed with it.
     """
 
     def __init__(self, sock: socket.socket) -> None:
         self.transport_listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+        self._turn = self._left = 1
 
     async def accept(self) -> trio.SocketStream:
-        return await self.transport_listener.accept()
+        if not self._left:
+            await trio.sleep(_OTHERS_FIRST)
+            is_any_left = self.transport_listener.socket.is_readable()
+            self._turn = self._left = self._turn + 1 if is_any_left else 1
+        stream = await self.transport_listener.accept()
+        self._left -= 1
+        return stream
 
     async def aclose(self) -> None:
         await self.transport_listener.aclose()
