@@ -130,6 +130,20 @@ async def test_a_state_without_questions_is_given_back() -> None:
 
 
 @pytest.mark.requirement("E5")
+async def test_questions_beyond_a_thousand_at_once_are_not_answered() -> None:
+    question = {"method": "elicitation/create", "params": {"what": "elicitation/create"}}
+    for number in (1000, 1001):
+        raw = {"inputRequests": {str(key): question for key in range(number)}}
+        async with tortured("modern", handlers=ALL) as (client, _):
+            inquiry = client.call_tool("inquire", {"rounds": 1, "raw": raw})
+            if number == 1000:
+                assert len((await inquiry).structured_content["answers"]) == number
+            else:
+                with pytest.raises(ProtocolError, match="more than 1000 questions at once"):
+                    await inquiry
+
+
+@pytest.mark.requirement("E5")
 async def test_a_server_that_always_needs_more_is_given_up() -> None:
     async with tortured("modern", handlers=ALL) as (client, torture):
         with pytest.raises(ProtocolError, match="10 times in a row"):

@@ -1,5 +1,6 @@
 """A server's states, its handle, its lifespan, and the ways to end it."""
 
+import signal
 from contextlib import asynccontextmanager
 
 import pytest
@@ -19,6 +20,22 @@ from tests.support.tools import (
 )
 from trio_mcp import Context, Limits, Registry, ServerState, serve_stream
 from trio_mcp.errors import LifespanError
+from trio_mcp.server import lifecycle
+
+
+@pytest.mark.requirement("B9")
+async def test_a_third_signal_ends_the_process_without_delay(monkeypatch):
+    ended = []
+    monkeypatch.setattr(lifecycle, "end_soon", lambda *given: ended.append(given))
+    monkeypatch.setattr(lifecycle, "end_by", ended.append)
+    handle = lifecycle.Lifecycle()
+    with lifecycle.stopping_at_signals(handle):
+        signal.raise_signal(signal.SIGTERM)
+        assert ended == []
+        signal.raise_signal(signal.SIGTERM)
+        assert ended == [(signal.SIGTERM, 1.0)]
+        signal.raise_signal(signal.SIGINT)
+    assert ended == [(signal.SIGTERM, 1.0), signal.SIGINT]
 
 
 @pytest.mark.requirement("B10")

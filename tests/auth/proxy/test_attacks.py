@@ -60,6 +60,23 @@ async def test_a_browser_is_asked_once_for_each_client():
         assert len(here.browser.pages) == 3
 
 
+async def test_a_browser_remembers_the_consents_for_sixteen_clients():
+    async with world() as here:
+        await here.client.log_in()
+        first = here.client.id
+        for number in range(15):
+            await here.client.register(client_name=f"Client {number}")
+            await here.client.log_in()
+        here.client.id = first
+        await here.client.log_in()
+        assert len(here.browser.pages) == 16
+        await here.client.register(client_name="One more")
+        await here.client.log_in()
+        here.client.id = first
+        await here.client.log_in()
+        assert len(here.browser.pages) == 18
+
+
 async def test_a_consent_in_one_browser_is_none_in_another():
     async with world() as here:
         await here.client.log_in()
