@@ -117,7 +117,7 @@ async def end_during_a_call(server: Any, address: str) -> None:
     async with connect(
         f"http://{address}/mcp", http=http, handlers=Handlers(elicitation=agree)
     ) as client:
-        arguments = {"title": "Emma", "copies": 20}
+        arguments = {"title": "Emma", "copies": 60}  # which takes 3 s, and the rest a moment
         async with kept, trio.open_nursery() as nursery:
 
             async def ask_while_it_drains() -> None:
@@ -132,7 +132,7 @@ async def end_during_a_call(server: Any, address: str) -> None:
             nursery.start_soon(ask_while_it_drains)
             result = await client.call_tool("print_book", arguments, on_progress=end)
             assert drained.is_set(), "all of that was while the call ran"
-    assert result.text == "20 copies of Emma"
+    assert result.text == "60 copies of Emma"
     with trio.fail_after(POD["terminationGracePeriodSeconds"]):
         assert await server.exit() == 0
 

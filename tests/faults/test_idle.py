@@ -16,7 +16,7 @@ from trio_mcp import ResourceUpdated, connect
 
 pytestmark = [pytest.mark.long, pytest.mark.requirement("M4")]
 
-LIMIT: Final = 60.0
+LIMIT: Final = 300.0
 LONG: Final = 8.0
 """Seconds: longer than an instance waits for an answer of Redis."""
 
