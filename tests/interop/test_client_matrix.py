@@ -320,8 +320,8 @@ async def test_a_server_that_goes_on_does_not_answer_what_was_cancelled(connecte
     async with connected(peer, "legacy") as client:
         lines = client.messages()
         with pytest.raises(CallTimeout, match=LONG):
-            await client.call_tool(LONG, {"duration": 0.1, "steps": 1}, timeout=0.02)
-        await client.call_tool(LONG, {"duration": 0.1, "steps": 1})  # it ends after the other one
+            await client.call_tool(LONG, {"duration": 1, "steps": 1}, timeout=0.02)
+        await client.call_tool(LONG, {"duration": 1, "steps": 1})  # it ends after the other one
     messages = [json.loads(line) async for line in lines]
     answered = [message["id"] for message in messages if "id" in message]
     assert len(answered) == 1

@@ -60,8 +60,8 @@ async def test_the_everything_server_has_sessions(npm: Path) -> None:
                             arguments,
                             on_progress=lambda progress, total, message: seen.append(progress),
                         )
-                        client.tools["trigger-long-running-operation"].timeout = 1
-                        arguments = {"duration": 2, "steps": 10}
+                        client.tools["trigger-long-running-operation"].timeout = 3
+                        arguments = {"duration": 4, "steps": 40}
                         slow = await client.call_tool("trigger-long-running-operation", arguments)
                         assert slow.success  # its progress goes on, whether it is heard or not
                         assert await client.list_resources()
