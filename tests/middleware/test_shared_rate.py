@@ -59,7 +59,6 @@ async def test_a_rate_is_one_for_all_that_share_the_store(kind: str, tmp_path: P
 
 
 @pytest.mark.needs("redis-server")
-@pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")
 async def test_a_rate_in_redis(tmp_path: Path) -> None:
     with redis_server(tmp_path) as server:
         assert await served_by_two(server.url, 30) == 10

@@ -153,7 +153,6 @@ def collecting() -> Iterator[None]:
 
 @pytest.mark.parametrize("kind", ["redis", "redis+cluster"])
 @pytest.mark.usefixtures("collecting")
-@pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")  # of coredis
 async def test_a_server_that_is_not_there(kind: str) -> None:
     port = free_port()
     url = f"{kind}://me:secret@127.0.0.1:{port}"

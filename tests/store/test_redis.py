@@ -45,8 +45,6 @@ from trio_mcp.testing import StoreClock, StoreSuite
 pytestmark = [
     pytest.mark.needs("redis-server"),
     pytest.mark.requirement("M2"),
-    # coredis leaves channels of a connection that fails for the garbage collector to close.
-    pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning"),
 ]
 
 T = TypeVar("T")

@@ -142,7 +142,6 @@ async def test_the_store_is_not_asked_about_each_request(autojump_clock: Any) ->
 
 
 @pytest.mark.needs("redis-server")
-@pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")
 async def test_a_rate_in_redis(tmp_path: Any) -> None:
     with redis_server(tmp_path) as server:
         async with open_store(server.url) as store:

@@ -307,7 +307,6 @@ async def test_nobody_is_let_in_by_a_proof_while_the_store_is_away() -> None:
 
 
 @pytest.mark.needs("redis-server")
-@pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")
 async def test_what_is_good_once_in_redis(tmp_path: Path) -> None:
     with redis_server(tmp_path) as server:
         async with open_store(server.url) as store:

@@ -66,7 +66,6 @@ async def test_any_instance_takes_a_message(kind: str, tmp_path: Any) -> None:
 
 
 @pytest.mark.needs("redis-server")
-@pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")
 async def test_any_instance_takes_a_message_by_way_of_redis(tmp_path: Any) -> None:
     with redis_server(tmp_path) as server:
         async with open_store(server.url) as store:
