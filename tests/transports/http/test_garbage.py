@@ -199,6 +199,24 @@ async def test_over_http_nothing_is_left_to_the_collector(use: Any) -> None:
                 await use(server, wire)
 
 
+async def test_an_idle_session_is_few_objects() -> None:
+    """The collector looks at all of them, again and again."""
+    sessions = 50
+    async with served(registry_of(echo)) as server, server.connect() as wire:
+
+        async def begin_and_go_on() -> None:
+            session = await begin(wire)
+            await (await post(wire, "tools/call", ECHO, **session)).whole()
+
+        await begin_and_go_on()
+        gc.collect()
+        before = len(gc.get_objects())
+        for _ in range(sessions):
+            await begin_and_go_on()
+        gc.collect()
+        assert len(gc.get_objects()) - before < 40 * sessions
+
+
 async def test_a_connection_leaves_nothing_to_the_collector() -> None:
     registry = registry_of(echo)
     lines = [

@@ -448,7 +448,7 @@ class HttpSession:
     async def take(self, message: Notification | Response) -> None:
         """Take note of what needs no answer; what is for another replica goes there."""
         if not await self.sharing.forward(message):
-            self.inbound.take(message, self.standalone)
+            self.inbound.note(message)
 
     async def settle_for(self, batch: Batch) -> None:
         """Let other replicas know of what a batch has set, if it has set anything."""
