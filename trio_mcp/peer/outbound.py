@@ -70,12 +70,15 @@ class OutgoingRequest:
             DeadlinePassed: There was no answer in time.
             Exception: It could not be sent (`Outbound.fail`).
         """
-        if self.response is None:
-            assert self.failure is not None
-            raise self.failure
-        if self.response.error is not None:
-            raise self.response.error
-        return self.response.result
+        if self.response is not None and self.response.error is None:
+            return self.response.result
+        error = self.failure if self.response is None else self.response.error
+        assert error is not None
+        self.response = self.failure = None  # or frames that it is raised through refer to it
+        try:
+            raise error
+        finally:
+            del error
 
 
 def notification_line(method: str, params: dict[str, Json] | None = None) -> bytes:

@@ -25,6 +25,10 @@ TIMES = 10
 SSE = "/sse"
 """The path for HTTP+SSE."""
 EVENTS = {"accept": "text/event-stream"}
+EVERYTHING = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+}
 TASKS = {"io.modelcontextprotocol/tasks": {}}
 ECHO: dict[str, Any] = {"name": "echo", "arguments": {"text": "x"}}
 INITIALIZE = {
@@ -73,9 +77,8 @@ async def no_garbage() -> AsyncIterator[None]:
 
 
 async def post(wire: Wire, method: str, params: dict[str, Any], path: str = "/mcp", **more: Any):
-    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    return await wire.send("POST", path, {**headers, **more}, json.dumps(message).encode())
+    return await wire.send("POST", path, {**EVERYTHING, **more}, json.dumps(message).encode())
 
 
 async def leave(wire: Wire) -> None:
@@ -133,6 +136,20 @@ async def leave_question(server: Served, wire: Wire) -> None:
     await end(wire, session)
 
 
+async def refuse_question(server: Served, wire: Wire) -> None:
+    session = await begin(wire)
+    async with server.connect() as other:
+        reply = await post(other, "tools/call", {"name": "ask", "arguments": {}}, **session)
+        refusal = {"code": -32000, "message": "no"}
+        answer = {"jsonrpc": "2.0", "id": (await reply.message())["id"], "error": refusal}
+        headers = {**EVERYTHING, **session}
+        body = json.dumps(answer).encode()
+        assert (await (await wire.send("POST", "/mcp", headers, body)).whole()).status == 202
+        assert "error" in await reply.message()
+        await leave(other)
+    await end(wire, session)
+
+
 async def leave_call(server: Served, wire: Wire) -> None:
     async with server.connect() as other:
         message = server.call("wait", {"io.modelcontextprotocol/logLevel": "info"})
@@ -183,6 +200,7 @@ USES: dict[str, Callable[[Served, Wire], Awaitable[None]]] = {
     "a session whose stream is left": leave_stream,
     "a session that ends before its stream": end_with_stream,
     "a question that is not answered": leave_question,
+    "a question that is refused": refuse_question,
     "a subscription": subscribe,
     "HTTP+SSE": use_sse,
 }
