@@ -341,6 +341,24 @@ async def test_in_a_batch_too_no_other_tool_is_called():
 
 
 @pytest.mark.requirement("D3")
+@pytest.mark.parametrize("names", [("shop", "shop__eu"), ("shop_", "shop")])
+def test_servers_whose_tools_may_have_one_name_are_not_told_apart_by_it(names):
+    servers = {name: registry_named(name) for name in names}
+    assert ControlRouter(servers).allowed_tools
+    with pytest.raises(ValueError, match="one name for a tool of 'shop' and one of 'shop_"):
+        ControlRouter(servers, allowed=["mcp__shop__eu"])
+
+
+@pytest.mark.requirement("D3")
+def test_a_star_is_all_that_stands_for_other_characters():
+    registry = Registry("one")
+    for name in ("a", "b"):
+        registry.add_tool(lambda: "", name=name)
+    for allowed in ("mcp__one__?", "mcp__one__[ab]"):
+        assert ControlRouter({"one": registry}, allowed=[allowed]).allowed_tools == []
+
+
+@pytest.mark.requirement("D3")
 async def test_what_is_added_later_is_allowed_by_its_name():
     registry = registry_named("one")
     router = ControlRouter({"one": registry}, allowed=["mcp__one__late*"])

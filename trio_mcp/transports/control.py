@@ -17,9 +17,11 @@ the details of either. A request without a `request_id` gets an answer without o
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from fnmatch import fnmatchcase
+from itertools import permutations
 from typing import Any, Final
 
 from attrs import frozen
@@ -42,6 +44,8 @@ Patterns = tuple[str, ...] | None
 
 _PREFIX: Final = "mcp__"
 _BETWEEN: Final = "__"
+_ONLY_STARS: Final = re.compile(r"[\[?]")
+"""What `fnmatch` takes for a pattern as well."""
 
 
 @frozen
@@ -64,7 +68,10 @@ class AllowedTools:
         if self.patterns is None:
             return True
         whole, name = f"{_PREFIX}{self.server}", self.full_name(tool)
-        return any(pattern == whole or fnmatchcase(name, pattern) for pattern in self.patterns)
+        return any(
+            pattern == whole or fnmatchcase(name, _ONLY_STARS.sub(r"[\g<0>]", pattern))
+            for pattern in self.patterns
+        )
 
     def refusal(self, message: Json) -> McpError | None:
         """Return the error for a call of a tool that is not allowed; `None` for other messages."""
@@ -95,6 +102,12 @@ def checked_patterns(allowed: Iterable[str] | None, servers: Iterable[str]) -> P
         return None
     if isinstance(allowed, str):
         raise TypeError(f"allowed must be a list of names, not {allowed!r:.100}")
+    for one, other in permutations(servers, 2):
+        if f"{other}{_BETWEEN}".startswith(f"{one}{_BETWEEN}"):
+            raise ValueError(
+                f"allowed: hosts could have one name for a tool of {one!r} and one of {other!r}; "
+                "call one of these servers otherwise"
+            )
     wholes = [f"{_PREFIX}{server}" for server in servers]
     patterns = tuple(allowed)
     for pattern in patterns:
@@ -124,7 +137,8 @@ class ControlRouter:
             server. Others are not listed, and unknown to who calls them. `None` for all tools.
 
     Raises:
-        ValueError: There is no server to route to, or a name in `allowed` means none.
+        ValueError: There is no server to route to, a name in `allowed` means none, or `allowed` is
+            given and the servers' names leave open whose a tool is: `shop` and `shop__eu`.
         TypeError: One of them is not a registry.
 
     Example:
