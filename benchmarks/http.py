@@ -1,9 +1,10 @@
 """The HTTP server beside its peers: `tools/call` in the modern revision over kept connections.
 
 The load comes from `wrk` (Debian's package of that name), with 16 connections. Every peer is
-started anew for each measurement. Beside the contest, our server alone: throughput under one and
-under many legacy sessions, and with access tokens; memory for each open stream, each idle
-connection, and each session of a principal with a token, beside one without.
+started anew for each measurement. Two of them are floors: they answer the same bytes to anything.
+Beside the contest, our server alone: throughput under one and under many legacy sessions, and with
+access tokens; memory for each open stream, each idle connection, and each session of a principal
+with a token, beside one without.
 """
 
 import json
@@ -51,6 +52,7 @@ _PROOFS = 5000
 """For each second, which no server uses up."""
 
 OURS, PYTHON, TYPESCRIPT = "trio-mcp", "Python SDK on uvicorn", "TypeScript SDK on Node"
+BARE, BARE_UVICORN = "bare Trio", "bare app on uvicorn"
 UVICORN, FASTMCP = "trio-mcp on uvicorn", "FastMCP on uvicorn"
 ONE, MANY = "trio-mcp, 1 session", f"trio-mcp, {_SESSIONS:,} sessions"
 JWT, CLIENTS = "trio-mcp, a JWT", f"trio-mcp, {_CLIENTS:,} JWTs in turn"
@@ -72,6 +74,7 @@ class Outcome:
 def peers(*, install: bool) -> list[Peer]:
     """Name everybody who takes part, in the order of a round."""
     python = find_python()
+    uvicorn = evolve(python, version="")  # it comes with the official SDK
     typescript = find_typescript(install=install)
     node = Command(["node", str(_SERVERS / "http_typescript_sdk.mjs")], {})
     ours = python_server("http_trio_mcp.py")
@@ -81,7 +84,9 @@ def peers(*, install: bool) -> list[Peer]:
         evolve(python, name=PYTHON, command=python_server("http_python_sdk.py")),
         evolve(find_fastmcp("http_fastmcp.py", install=install), name=FASTMCP),
         evolve(typescript, name=TYPESCRIPT, command=node),
-        evolve(python, name=UVICORN, command=python_server("http_trio_mcp_uvicorn.py")),
+        evolve(uvicorn, name=UVICORN, command=python_server("http_trio_mcp_uvicorn.py")),
+        Peer(BARE, python_server("http_bare_trio.py")),
+        evolve(uvicorn, name=BARE_UVICORN, command=python_server("http_bare_uvicorn.py")),
         Peer(ONE, ours),
         Peer(MANY, ours),
         *(Peer(name, protected) for name in (*_BEARERS, DPOP)),
