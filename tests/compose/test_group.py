@@ -240,7 +240,7 @@ async def test_a_server_over_http_that_goes_away_is_missed_and_welcomed_back() -
     ("url", "why"), [("http://", "has no host"), ("http://x:99999/", "has port 99999")]
 )
 async def test_a_url_that_leads_nowhere_is_said_at_once(opened: Any, url: str, why: str) -> None:
-    with pytest.raises(ValueError, match=f"^server 'far': the URL {why};"):
+    with pytest.raises(ValueError, match=f"server 'far': url: the URL {why};"):
         async with opened({"good": named("x", echo), "far": url}):
             raise AssertionError("nothing can make that server come")
     with pytest.raises(ValueError, match=f"^Remote: the URL {why};"):
@@ -253,7 +253,7 @@ async def test_a_package_that_is_missing_is_said_at_once(
 ) -> None:
     monkeypatch.setitem(sys.modules, "httpx2", None)
     servers = {"good": named("x", echo), "far": "https://far.test/mcp"}
-    told = r"^server 'far': a URL needs more packages: pip install 'trio-mcp\[http\]'$"
+    told = r"^server 'far': url: a URL needs more packages: pip install 'trio-mcp\[http\]'$"
     with pytest.raises(ModuleNotFoundError, match=told):
         async with opened(servers):
             raise AssertionError("nothing can make that package come")
