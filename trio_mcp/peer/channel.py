@@ -29,7 +29,7 @@ class ReplyChannel:
     keep_alive: float = inf
     """Seconds of silence after which `send_keep_alive` is due."""
 
-    async def prepare(self, answer: Answer | None) -> Answer | None:
+    async def prepare(self, id: Id, answer: Answer | None) -> Answer | None:
         """Encode a large result in a worker thread, while the request may still be cancelled.
 
         Returns:
@@ -37,7 +37,7 @@ class ReplyChannel:
         """
         if not (isinstance(answer, Result) and answer.is_large):
             return answer
-        return await convert(answer.encode) or answer
+        return await convert(answer.encode, id) or answer
 
     async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
         """Answer the request, once there is room. It is the last thing that is sent.

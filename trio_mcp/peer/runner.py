@@ -89,7 +89,7 @@ class Runner:
                     if isinstance(answer, Result) and answer.is_large:
                         if shared is not None:
                             shared.leave()
-                        answer = await request.channel.prepare(answer)
+                        answer = await request.channel.prepare(request.id, answer)
                 except Exception:  # a mistake of ours: it must not end the other calls
                     logger.exception("Internal error in %s", request.label)
                     answer = _FAILED

@@ -16,9 +16,9 @@ from trio_mcp.wire.jsonrpc import (
     Malformed,
     Message,
     Request,
-    encode,
     error_line,
     join_batch,
+    result_line,
 )
 
 logger = logger_of("trio_mcp")
@@ -37,10 +37,13 @@ class Result:
     """Makes the error to send if the members turn out not to be JSON, from their source."""
     source: Any = None
     """What the members were made of."""
-    _encoded: bytes | None = None
+    _encoded: tuple[Id, bytes] | None = None
 
-    def encode(self) -> McpError | None:
-        """Encode the members, so that `line` need not. May run in a worker thread.
+    def encode(self, id: Id = UNKNOWN_ID) -> McpError | None:
+        """Encode the response to a request, so that `line` need not. May run in a worker thread.
+
+        Args:
+            id: The request's id. Without it, all that comes of it is whether there is an error.
 
         Returns:
             The error to send in place of members that are not JSON. Nothing else: an idle thread
@@ -48,17 +51,17 @@ class Result:
         """
         try:
             if self._encoded is None:
-                self._encoded = encode(self.members, self.is_finite)[:-1]
+                self._encoded = id, result_line(id, self.members, self.is_finite, in_slices=True)
         except Exception:  # also what an author's thread does to it meanwhile
             return self._unsendable()
         return None
 
     def line(self, id: Id) -> bytes:
         """Return the response that carries the result, encoded."""
-        if self._encoded is not None:
-            return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (encode(id)[:-1], self._encoded)
+        if self._encoded is not None and self._encoded[0] == id:
+            return self._encoded[1]
         try:
-            return encode({"jsonrpc": "2.0", "id": id, "result": self.members}, self.is_finite)
+            return result_line(id, self.members, self.is_finite)
         except Exception:
             return error_line(id, self._unsendable())
 

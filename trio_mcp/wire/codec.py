@@ -15,12 +15,23 @@ from orjson import (
     OPT_PASSTHROUGH_DATETIME,
     OPT_PASSTHROUGH_SUBCLASS,
     OPT_SORT_KEYS,
+    Fragment,
     dumps,
     loads,
 )
 from orjson import JSONDecodeError as DecodeError
 
-__all__ = ["ANY_KEYS", "INDENTED", "NEWLINE", "PLAIN", "SORTED", "DecodeError", "dumps", "loads"]
+__all__ = [
+    "ANY_KEYS",
+    "INDENTED",
+    "NEWLINE",
+    "PLAIN",
+    "SORTED",
+    "DecodeError",
+    "Fragment",
+    "dumps",
+    "loads",
+]
 
 ANY_KEYS: Final = OPT_NON_STR_KEYS
 """Keys that are not texts are written as texts."""

@@ -30,7 +30,7 @@ from trio_mcp.wire.exact import SHORT, LongIntegers, RepeatedKey, exact
 from trio_mcp.wire.framing import Oversized
 from trio_mcp.wire.ids import find_id, id_of_heavy, id_of_unreadable
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.long_texts import loads_around
+from trio_mcp.wire.long_texts import loads_around, with_texts_encoded
 from trio_mcp.wire.weight import is_heavier
 
 Json = Any
@@ -326,18 +326,20 @@ def trimmed(line: bytes) -> bytes:
     return bytes(memoryview(line))
 
 
-def encode(message: Json, is_finite: bool = False) -> bytes:
+def encode(message: Json, is_finite: bool = False, in_slices: bool = False) -> bytes:
     """Turn a JSON-able message into a line, newline included.
 
     Args:
         message: The message.
         is_finite: Whether it is known to hold no NaN and no infinite number, as what was parsed.
+        in_slices: Whether other threads are to have their turn while a very long text is encoded.
 
     Raises:
         TypeError: The message holds something that JSON does not know (NaN and infinities too).
     """
     try:
-        line = codec.dumps(message, option=codec.NEWLINE)
+        plain = with_texts_encoded(message) if in_slices else message
+        line = codec.dumps(plain, option=codec.NEWLINE)
     except TypeError as refusal:
         return _encode_carefully(message, refusal)
     return line if is_finite or line.find(_NULL) < 0 else _checked(message, line)
@@ -391,9 +393,9 @@ def _of_kind(wanted: Any, kinds: set[type], level: Callable[[], Iterable[Json]])
     return [value for value in level() if type(value) in found] if found else []
 
 
-def result_line(id: Id, result: Json, is_finite: bool = False) -> bytes:
+def result_line(id: Id, result: Json, is_finite: bool = False, in_slices: bool = False) -> bytes:
     """Encode the response that carries a result; the rest as for `encode`."""
-    return encode({"jsonrpc": "2.0", "id": id, "result": result}, is_finite)
+    return encode({"jsonrpc": "2.0", "id": id, "result": result}, is_finite, in_slices)
 
 
 def error_line(id: Id, error: McpError) -> bytes:

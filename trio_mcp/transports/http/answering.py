@@ -218,7 +218,9 @@ def outgoing(http: HttpRequest, id: Id, reply: Reply | None) -> Pieces | None:
     if reply is None:
         return None
     line = reply_line(id, reply)
-    return pieces_of(encode_event(line[:-1], event="message") if http.started else line[:-1])
+    if http.started:
+        return pieces_of(encode_event(line[:-1], event="message"))
+    return pieces_of(line, len(line) - 1)
 
 
 async def finish(

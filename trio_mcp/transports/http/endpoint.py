@@ -55,6 +55,7 @@ from trio_mcp.transports.http.request import (
     HttpRequest,
     Methods,
     Refusal,
+    pieces_of,
     stopping,
 )
 from trio_mcp.transports.http.session import HttpSession
@@ -338,7 +339,8 @@ class McpEndpoint:
             begun = await session.begin(request, http)
             if isinstance(begun, Result | McpError):
                 line = reply_line(request.id, begun)
-                await http.respond(200, line[:-1], headers=session.headers)
+                body = pieces_of(line, len(line) - 1)
+                await http.respond(200, body, headers=session.headers)
             else:
                 await begun.answer(http, self._policy.keep_alive)
 

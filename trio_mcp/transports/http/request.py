@@ -46,11 +46,13 @@ Pieces = deque[bytes]
 _PIECE_BYTES: Final = 256 * 1024
 
 
-def pieces_of(data: bytes) -> Pieces:
-    """Cut what is to be sent. There is one piece at least."""
-    if len(data) <= _PIECE_BYTES:
-        return deque((data,))
-    return deque(data[at : at + _PIECE_BYTES] for at in range(0, len(data), _PIECE_BYTES))
+def pieces_of(data: bytes, end: int | None = None) -> Pieces:
+    """Cut what is to be sent, up to a place in it. There is one piece at least."""
+    size = len(data) if end is None else end
+    if size <= _PIECE_BYTES:
+        return deque((data[:size],))
+    places = range(0, size, _PIECE_BYTES)
+    return deque(data[at : min(at + _PIECE_BYTES, size)] for at in places)
 
 
 @define(eq=False)
