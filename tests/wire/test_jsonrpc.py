@@ -311,10 +311,11 @@ def test_long_integers_are_kept_wherever_they_stand(number, padding):
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 2**63, 1e300])
 @pytest.mark.parametrize("beside", [[0.1] * 500, [2**62] * 500, [-(2**63)] * 500, ["1"] * 500])
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
-def test_long_integers_are_kept_among_many_numbers(number, beside, separators):
+@pytest.mark.parametrize("padding", [5_000, 300_000])
+def test_long_integers_are_kept_among_many_numbers(number, beside, separators, padding):
     for value in ([*beside, number], [number, *beside], {"a": beside, "b": {"c": number}}):
         text = json.dumps(value, separators=separators)
-        message = decode(request_with(text, padding=5_000))
+        message = decode(request_with(text, padding))
         assert isinstance(message, Request)
         assert repr(message.params["value"]) == repr(value)
 
@@ -327,6 +328,54 @@ def test_a_repeated_id_is_no_id(padding):
     assert id_of('{"jsonrpc":"2.0","id":1,"method":"mPADDING","id":2}') == ""
     assert id_of('{"jsonrpc":"2.0","id":1,"method":"mPADDING","\\u0069d":1}') == ""
     assert id_of('{"jsonrpc":"2.0","id":1,"params":{"id":1,"id":"PADDING"},"method":"m"}') == 1
+
+
+ROWS = {
+    "compact": '{"a":1,"b":"x","c":null}',
+    "spaced": '{"a": 1, "b": "x", "c": null}',
+    "escaped": r'{"a":"Zo\u00eb","b":"\"","c":1.5}',
+    "with colons": '{"a":"12:30","b":"x","c":null}',
+    "with brackets": '{"a":"[","b":["x"],"c":null}',
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize("at", [0, 250, 500])
+def test_nothing_is_lost_among_rows(row, at):
+    """Their names are counted, and so are the colons of the text."""
+    for repeating in (
+        '{"a":1,"a":2}',
+        '{"a":1, "a" :2}',
+        r'{"\u0061":1,"a":2}',
+        '{"a":1,"b":":","a":2}',
+        r'{"a":1,"b":"\u003a","a":2}',
+        '{"a":{"b":1,"b":2}}',
+        '{"a":[{"b":1,"b":2}]}',
+        '"xy",{"a":1,"b":2,"a":3,"b":4}',
+        '["x","y"],{"a":1,"b":2,"a":3,"b":4}',
+        '{"a":{"a":0},"a":1}',
+    ):
+        assert "repeated key" in refused(request_with(among(row, at, repeating)))[2]
+    for other in (
+        f'{{"a":{2**64}}}',
+        f"[{-(2**70)}]",
+        '{"a":{"b":{}}}',
+        "{}",
+        '"x:"',
+        '{"a:":":"}',
+    ):
+        text = among(row, at, other)
+        assert repr(value_of(text)) == repr(json.loads(text))
+    for rows in (f"[{row}]", f'{{"a":0,"b":[{among(row, at, row)}]}}'):
+        assert (
+            "repeated key" in refused(request_with(f'{{"a":{rows},"a":{among(row, 0, row)}}}'))[2]
+        )
+    deep = among(row, at, f'{{"a":{"[" * 300}{"]" * 300}}}')
+    assert refused(request_with(deep))[2].endswith(f"nested more than {MAX_DEPTH} levels deep")
+
+
+def among(row: str, at: int, other: str) -> str:
+    return f"[{','.join([*[row] * at, other, *[row] * (500 - at)])}]"
 
 
 @pytest.mark.long
@@ -595,6 +644,21 @@ def test_what_is_written_differently_is_served_exactly_and_what_is_lost_refused(
     """However long the message is, and whether strings, or escapes, are most of it."""
     text, repeated = case
     message = decode(request_with(text, padding, filler))
+    if repeated:
+        assert isinstance(message, Malformed)
+        assert "repeated key" in message.error.message
+    else:
+        assert isinstance(message, Request)
+        assert repr(message.params["value"]).replace("-0", "0") == repr(json.loads(text)).replace(
+            "-0", "0"
+        )
+
+
+@given(case=st.data(), row=st.sampled_from([*ROWS.values()]), at=st.integers(0, 500))
+def test_rows_are_served_exactly_or_refused(case, row, at):
+    other, repeated = case.draw(json_texts())
+    text = among(row, at, other)
+    message = decode(request_with(text))
     if repeated:
         assert isinstance(message, Malformed)
         assert "repeated key" in message.error.message

@@ -10,6 +10,8 @@ as `find` for several bytes.)
 - If most of it are strings full of escapes, which take long to encode, each name but the first of
   an object follows a comma without white space. There must be no more strings that do than in the
   value: no string holds a quotation mark behind a comma.
+- The names of a long list of objects are counted. If there are no more colons in the text, it has
+  no other names.
 - Anything else is encoded again, with two spaces for each level if it is written in lines. If that
   is the text, byte for byte, nothing was lost. If not, for white space or for another way to write
   something, there must be as many colons in both: no parser adds any.
@@ -38,6 +40,7 @@ _ESCAPED_ASCII: Final = b"\\u003"
 _FEW: Final = 120
 """Names, or arrays, in a value that is soon looked through. Both together are nested less deeply
 than can be encoded."""
+_GLANCE: Final = 4096
 _SMALL: Final = 2.0**62
 """No integer beyond 64 bits becomes a float as small as that."""
 
@@ -83,7 +86,7 @@ def exact(line: bytes, value: Any, limit: int) -> Any:
         LongIntegers: There are such integers, and the text is longer than that.
         TypeError: The value is nested too deeply to be encoded.
     """
-    if len(line) > SHORT and _is_whole(value, line):
+    if len(line) > SHORT and (_is_whole(value, line) or _has_whole_rows(value, line)):
         return value
     is_in_lines = line[1:2] == b"\n"
     if is_in_lines and codec.dumps(value, option=codec.INDENTED) == line:
@@ -133,6 +136,34 @@ def _is_whole(value: Any, line: bytes) -> bool:
         return are_small and _has_strings_behind_commas(line, behind)
     has_all_names = _has_at_most(text, b":", names) and _has_at_most(text, b"[", _FEW)
     return has_all_names and (are_small or not has_long_integers(text))
+
+
+def _has_whole_rows(value: Any, line: bytes) -> bool:
+    """Whether a value with a long list of flat objects is soon seen to be all that its text says.
+
+    It is if the text has as many colons as they have names. It has more if there are any in its
+    strings, which a glance at its middle shows mostly.
+    """
+    half = len(line) // 2
+    middle = line[half : half + _GLANCE]
+    if middle.count(b":") > middle.count(b'":') + 1:  # at whose colon it may begin
+        return False
+    names, rows, parts = 0, 0, [value]
+    for part in parts:  # which grow meanwhile
+        if part.__class__ is dict:
+            names += len(part)
+            parts += part.values()
+        elif part.__class__ is list and len(part) <= _FEW:
+            parts += part
+        elif part.__class__ is list and part[0].__class__ is dict:
+            if set(map(type, part)) != {dict}:
+                return False
+            rows += len(part)
+            names += sum(map(len, part))
+        if len(parts) > 10 * _FEW:
+            return False
+    is_whole = rows > 0 and line.count(b":") == names and _has_at_most(line, b"[", _FEW)
+    return is_whole and not _has_many_digits(line)
 
 
 def _has_many_escapes(text: bytes) -> bool:

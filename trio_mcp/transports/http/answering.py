@@ -220,7 +220,7 @@ def outgoing(http: HttpRequest, id: Id, reply: Reply | None) -> Pieces | None:
     line = reply_line(id, reply)
     if http.started:
         return pieces_of(encode_event(line[:-1], event="message"))
-    return pieces_of(line, len(line) - 1)
+    return pieces_of(line, 1)
 
 
 async def finish(

@@ -338,8 +338,7 @@ class McpEndpoint:
         async def answer() -> None:
             begun = await session.begin(request, http)
             if isinstance(begun, Result | McpError):
-                line = reply_line(request.id, begun)
-                body = pieces_of(line, len(line) - 1)
+                body = pieces_of(reply_line(request.id, begun), 1)
                 await http.respond(200, body, headers=session.headers)
             else:
                 await begun.answer(http, self._policy.keep_alive)

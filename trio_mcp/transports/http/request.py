@@ -46,9 +46,9 @@ Pieces = deque[bytes]
 _PIECE_BYTES: Final = 256 * 1024
 
 
-def pieces_of(data: bytes, end: int | None = None) -> Pieces:
-    """Cut what is to be sent, up to a place in it. There is one piece at least."""
-    size = len(data) if end is None else end
+def pieces_of(data: bytes, left_out: int = 0) -> Pieces:
+    """Cut what is to be sent, but for some bytes at its end. There is one piece at least."""
+    size = len(data) - left_out
     if size <= _PIECE_BYTES:
         return deque((data[:size],))
     places = range(0, size, _PIECE_BYTES)

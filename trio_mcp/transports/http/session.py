@@ -163,8 +163,7 @@ class SessionStream(ReplyChannel):
                 return
             self._session.forget(self)  # the client knows of no event to come back to
             if self._unsent:
-                line = self._unsent.popleft()[1]
-                body = pieces_of(line, len(line) - 1)
+                body = pieces_of(self._unsent.popleft()[1], 1)
                 await http.respond(200, body, headers=self._session.headers)
             elif self._session.ended:
                 raise no_session()
