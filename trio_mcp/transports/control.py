@@ -17,10 +17,8 @@ the details of either. A request without a `request_id` gets an answer without o
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
-from fnmatch import fnmatchcase
 from itertools import permutations
 from typing import Any, Final
 
@@ -38,14 +36,13 @@ from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Json, encode, is_id, json_type
 from trio_mcp.wire.jsonrpc import error_line as encode_error
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.weight import is_heavier
+from trio_mcp.wire.wildcards import fits_pattern
 
 Patterns = tuple[str, ...] | None
 """Names of tools as hosts have them, with `*` for any characters; `None` for all tools."""
 
 _PREFIX: Final = "mcp__"
 _BETWEEN: Final = "__"
-_ONLY_STARS: Final = re.compile(r"[\[?]")
-"""What `fnmatch` takes for a pattern as well."""
 
 
 @frozen
@@ -68,10 +65,7 @@ class AllowedTools:
         if self.patterns is None:
             return True
         whole, name = f"{_PREFIX}{self.server}", self.full_name(tool)
-        return any(
-            pattern == whole or fnmatchcase(name, _ONLY_STARS.sub(r"[\g<0>]", pattern))
-            for pattern in self.patterns
-        )
+        return any(pattern == whole or fits_pattern(name, pattern) for pattern in self.patterns)
 
     def refusal(self, message: Json) -> McpError | None:
         """Return the error for a call of a tool that is not allowed; `None` for other messages."""

@@ -452,3 +452,14 @@ async def test_a_document_may_be_at_a_url_and_servers_are_relative_to_it() -> No
     assert str(service.request.url) == f"{base}/it"
     with pytest.raises(SchemaError, match=r"cannot get the document \(ConnectError\)"):
         service.registry(f"{base}/api.json")
+
+
+def test_a_star_is_all_that_stands_for_other_characters_in_a_rule() -> None:
+    paths = {
+        "/a[b]": {"get": {"operationId": "brackets", "tags": ["[internal]"]}},
+        "/ab": {"get": {"operationId": "letters", "tags": ["i"]}},
+    }
+    for rule in ("/a[b]", "tag:[internal]", "GET /a[*"):
+        assert list(openapi(document(paths), leave_out=rule).tools) == ["letters"]
+    with pytest.raises(ValueError, match="means no operation"):
+        openapi(document(paths), only="/a?")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -18,6 +17,7 @@ from trio_mcp.compose.openapi.texts import free_name, plain_name
 from trio_mcp.public import public_in
 from trio_mcp.registry.checks import is_text
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.wildcards import fits_pattern
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "QUERY"})
@@ -185,12 +185,12 @@ def matches(pattern: str, operation: Operation) -> bool:
     if pattern == "deprecated":
         return operation.deprecated
     if pattern.startswith("tag:"):
-        return any(fnmatchcase(tag, pattern[4:]) for tag in operation.tags)
+        return any(fits_pattern(tag, pattern[4:]) for tag in operation.tags)
     if pattern.startswith("/"):
-        return fnmatchcase(operation.path, pattern)
+        return fits_pattern(operation.path, pattern)
     if pattern.partition(" ")[0].lower() in METHODS and " " in pattern:
-        return fnmatchcase(operation.label, pattern)
-    return operation.operation_id is not None and fnmatchcase(operation.operation_id, pattern)
+        return fits_pattern(operation.label, pattern)
+    return operation.operation_id is not None and fits_pattern(operation.operation_id, pattern)
 
 
 def tool_names(
