@@ -31,7 +31,7 @@ class RelayedCall(HandlerCall):
         if arguments.__class__ is not dict or not context.server.chains.are_bare(context.method):
             return False
         self.started = self._began = carrier.now()  # its time is over before that of what is sent
-        self.sent = self.entry.relay.send(self, arguments, self.timeout, self._take_news)
+        self.sent = self.entry.relay.send(self, arguments, self.timeout, self)
         if self.sent is None:
             return False
         self._carrier = carrier
@@ -50,7 +50,7 @@ class RelayedCall(HandlerCall):
             self._finish(carrier, self.unfinished())
             sent.withdraw(reason)
 
-    def _take_news(self, sent: RelayedRequest) -> None:
+    def __call__(self, sent: RelayedRequest) -> None:
         """Answer it with what was returned, or have a task do whatever there is to do."""
         carrier = self._carrier
         if carrier is None:  # it was withdrawn, or it has a task
