@@ -43,6 +43,7 @@ from trio_mcp.system import processes as system_processes
 from trio_mcp.system.capabilities import POLLS
 from trio_mcp.system.processes import ProcessGroup, living
 from trio_mcp.transports.observe import Broadcast
+from trio_mcp.transports.stdio.readers import PolledReader
 from trio_mcp.wire.bounds import AT_LEAST_ZERO
 from trio_mcp.wire.framing import Frame, Oversized
 from trio_mcp.wire.limits import Limits
@@ -127,6 +128,18 @@ class ProcessExited:
     returncode: int
 
 
+def _reader_of(stdout: Any) -> trio.abc.ReceiveStream:
+    """Return what reads from a pipe: after a read that has emptied it, it waits before the next.
+
+    Trio's own stream has a checkpoint before, and tries to read although there is nothing.
+    """
+    if not POLLS:
+        reader: trio.abc.ReceiveStream = stdout
+        return reader
+    fd: int = stdout.fileno()
+    return PolledReader(fd, partial(os.read, fd), stdout.close)
+
+
 @public_in("trio_mcp.transports")
 class StdioTransport(trio.abc.Stream):
     """The stdin and stdout of a server process. Made by `open_process`.
@@ -151,7 +164,7 @@ class StdioTransport(trio.abc.Stream):
         if options.kill_children:
             living.add(group)
         self._stdin: trio.abc.SendStream = process.stdin
-        self._stdout: trio.abc.ReceiveStream = process.stdout
+        self._stdout: trio.abc.ReceiveStream = _reader_of(process.stdout)
         self._options = options
         self._tail = bytearray()
         self._receiving = trio.CancelScope()
