@@ -5,12 +5,14 @@ run is all that differs between event loops.
 """
 
 import json
+import os
 from collections.abc import Awaitable, Callable, Coroutine
 from time import perf_counter, time
 from typing import Any
 
 from benchmarks.eras import TEXT
 from benchmarks.figures import percentile
+from benchmarks.processes import cpu_seconds
 
 WINDOW = 64
 _PILOT = 200
@@ -66,9 +68,15 @@ async def measure(
         await run_calls(call, crowd, _PILOT, window)
         pilot = _PILOT / (perf_counter() - begin)
         count = max(_PILOT, int(pilot * seconds))
-        begin = perf_counter()
+        begin, used = perf_counter(), _cpu_seconds()
         latencies = await run_calls(call, crowd, count, window)
         figures[f"rate{suffix}"] = count / (perf_counter() - begin)
+        figures[f"cpu{suffix}"] = (_cpu_seconds() - used) / count
         figures[f"p50{suffix}"] = percentile(latencies, 50)
         figures[f"p99{suffix}"] = percentile(latencies, 99)
     print(json.dumps(figures))
+
+
+def _cpu_seconds() -> float:
+    """Return the processor time of this process and its server; 0 if the system does not tell."""
+    return cpu_seconds(os.getpid()) or 0.0

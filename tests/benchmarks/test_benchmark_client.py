@@ -29,8 +29,9 @@ from tests.benchmarks.peers import as_param
 NOBODY = Command([], {})
 
 
-def outcome(name, *rates):
-    samples = [dict.fromkeys(COLUMNS, 0.001) | {"rate_many": rate} for rate in rates]
+def outcome(name, *rates, cpu=0.001):
+    usual = {**dict.fromkeys(COLUMNS, 0.001), "cpu_many": cpu}
+    samples = [usual | {"rate_many": rate} for rate in rates]
     return Outcome(Peer(name, NOBODY), samples)
 
 
@@ -39,7 +40,7 @@ def outcomes(asyncio=(1000, 1000), trio=(500, 500)):
         outcome(OURS, 9000, 9000),
         outcome(OFFICIAL[0], *asyncio),
         outcome(OFFICIAL[1], *trio),
-        outcome(IN_PROCESS, 18000, 36000),
+        outcome(IN_PROCESS, 18000, 36000, cpu=0.0005),
     ]
 
 
@@ -84,9 +85,14 @@ def test_the_official_client_counts_on_its_faster_event_loop():
     assert official(outcomes(asyncio=())).peer.name == OFFICIAL[1]
 
 
-def test_targets_are_ratios_of_calls_per_second():
+def test_targets_are_ratios_of_calls_per_second_and_of_processor_time():
     found = targets(outcomes())
-    assert [(target.figure, target.verdict) for target in found] == [(9, "met"), (3, "met")]
+    assert [(target.figure, target.verdict) for target in found] == [(9, "met"), (0.5, "met")]
+
+
+def test_processor_time_is_not_compared_where_the_system_does_not_tell():
+    measured = [outcome(OURS, 1, 1, cpu=0.0), *outcomes()[1:]]
+    assert targets(measured)[1].verdict == "not measured: the system does not tell"
 
 
 def test_without_the_official_client_its_target_is_not_measured():
@@ -145,3 +151,4 @@ def test_every_client_can_be_measured(peer):
     assert 0 < sample["connect"] < sample["start"]
     assert 0 < sample["p50"] <= sample["p99"]
     assert sample["rate_many"] > 0
+    assert sample["cpu_many"] >= 0
