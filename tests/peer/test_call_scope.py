@@ -9,6 +9,9 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.peer.test_call_tasks import PooledDesk
 from tests.peer.test_runner import Channel, Work
+from tests.support.client import serving
+from tests.support.tools import echo, registry_of, text_of
+from trio_mcp.peer import call_scope
 from trio_mcp.peer.call_scope import CallScope
 
 pytestmark = pytest.mark.requirement("A0", "B1", "B2")
@@ -184,6 +187,23 @@ async def test_a_scope_that_was_cancelled_too_late_is_not_used_again():
     scope.leave()
     scope.leave()
     await trio.lowlevel.checkpoint()
+
+
+async def test_calls_of_tools_share_a_scope(monkeypatch):
+    made = []
+
+    def make(deadline=inf):
+        made.append(trio.CancelScope(deadline=deadline))
+        return made[-1]
+
+    async with serving(registry_of(echo)) as (client, _):
+        monkeypatch.setattr(call_scope, "CancelScope", make)
+        assert text_of(await client.call("echo", text="a")) == "a"
+        assert len(made) == 2  # of a task: the second with the deadline of its first call
+        for _ in range(20):
+            await client.call("echo", text="b")
+        assert call_scope.CAN_SHARE
+        assert len(made) == 2
 
 
 async def test_what_waits_outside_of_its_scope_shares_none(autojump_clock):

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from math import inf
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from trio import CancelScope
-from trio.lowlevel import current_task
+from trio.lowlevel import Task, current_task
+
+CAN_SHARE: Final = hasattr(Task, "_cancel_status")
+"""Whether a task tells in which scope it is: there is no public way, and later versions of Trio may
+have another. Without it, each call enters a scope of its own."""
 
 
 class CallScope:
@@ -41,7 +45,7 @@ class CallScope:
     def __enter__(self) -> Self:
         if self._status is None:
             self._scope.__enter__()
-            self._status = current_task()._cancel_status  # there is no public way to compare it
+            self._status = current_task()._cancel_status
         return self
 
     def __exit__(
