@@ -217,7 +217,7 @@ def test_a_wrong_command_line_is_told_what_was_meant(
         (["tools", "--", "./no-such-program"], "./no-such-program cannot be started: No such"),
         (["tools", "--", "false"], "the server exited with status 1 and left no word"),
         (
-            ["tools", "--timeout", "0.5", "http://127.0.0.1:1/mcp"],
+            ["tools", "--timeout", "60", "http://127.0.0.1:1/mcp"],
             "cannot reach http://127.0.0.1:1",
         ),
         (
