@@ -96,7 +96,7 @@ async def test_one_that_fails_and_one_that_hangs_harm_no_other() -> None:
     servers = {"good": named("x", echo), "missing": ["/nowhere/at-all"], "silent": SILENT}
     with trio.fail_after(120):
         async with group_of(
-            servers, connect_timeout=0.5, reconnect_timeout=0.1, process_options=QUICK
+            servers, connect_timeout=2, reconnect_timeout=0.1, process_options=QUICK
         ) as group:
             assert group.servers["good"].state == Connected()
             failed = group.servers["missing"].state

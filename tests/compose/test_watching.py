@@ -15,7 +15,7 @@ from trio_mcp.middleware import McpRequest
 from trio_mcp.registry import catalogue_of
 
 pytestmark = pytest.mark.requirement("L4")
-LIMIT = 120
+LIMIT = 600
 
 both_eras = pytest.mark.parametrize("down", ["modern", "legacy"])
 all_eras = pytest.mark.parametrize("up", ["modern", "legacy"])
