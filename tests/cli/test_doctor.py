@@ -1,7 +1,6 @@
 """`trio-mcp doctor`: what it says of servers with one fault each, and of those with none."""
 
 import json
-import re
 import subprocess
 import uuid
 from collections.abc import AsyncIterator
@@ -293,8 +292,8 @@ def test_what_people_see(cli: CommandLine) -> None:
     assert outcome.status == 1
     first, facts, *rest = outcome.out.splitlines()
     assert first == "faulty 1"
-    started = r"speaks modern 2026-07-28 and legacy 2025-11-25; starts in [\d.]+ s; 2 tools"
-    assert re.fullmatch(started, facts)
+    assert facts.startswith("speaks modern 2026-07-28 and legacy 2025-11-25; starts in ")
+    assert facts.endswith("; 2 tools")
     assert rest[0].startswith("✗ error    after a line that is not JSON")
     assert rest[0].endswith("it exited with status 1 [dies]")
     assert "the server must outlive it" in rest[1]

@@ -400,10 +400,11 @@ async def blocked(flood: Flood) -> None:
 
 
 @pytest.mark.requirement("F3")
-async def test_a_reader_that_stalls() -> None:
+async def test_a_reader_that_stalls(mock_clock: trio.testing.MockClock) -> None:
     """It stops its own speaker, in bounded memory, until its time is over."""
+    mock_clock.rate = 1  # so that what hangs is noticed
     flood = Flood()
-    limits, http_limits = Limits(max_outgoing_bytes=100_000), HttpLimits(write_timeout=1)
+    limits, http_limits = Limits(max_outgoing_bytes=100_000), HttpLimits(write_timeout=30)
     registry = registry_of(flood.flood)
     async with attacked(registry, limits=limits, http_limits=http_limits) as server:
         async with server.connect() as wire:
@@ -413,14 +414,16 @@ async def test_a_reader_that_stalls() -> None:
             await blocked(flood)
             assert flood.said < 2000, "what the kernel takes, and not much more"
             await serves_as_usual(server)
+            mock_clock.jump(30)
             await flood.ended.wait()
 
 
 @pytest.mark.requirement("F3")
-async def test_a_reader_of_a_session_that_stalls() -> None:
+async def test_a_reader_of_a_session_that_stalls(mock_clock: trio.testing.MockClock) -> None:
     """When its time is over the call goes on, since the client may come back."""
+    mock_clock.rate = 1  # so that what hangs is noticed
     flood = Flood()
-    http_limits = HttpLimits(write_timeout=1)
+    http_limits = HttpLimits(write_timeout=30)
     sessions = SessionOptions(max_events=10)
     async with attacked(
         registry_of(flood.flood), sessions=sessions, http_limits=http_limits
@@ -434,6 +437,7 @@ async def test_a_reader_of_a_session_that_stalls() -> None:
             await blocked(flood)
             stalled = flood.said
             await serves_as_usual(server)
+            mock_clock.jump(30)
             while flood.said <= stalled + 100:
                 await trio.lowlevel.checkpoint()
         async with server.connect() as wire:
