@@ -370,8 +370,9 @@ def test_nothing_is_lost_among_rows(row, at):
         assert (
             "repeated key" in refused(request_with(f'{{"a":{rows},"a":{among(row, 0, row)}}}'))[2]
         )
-    deep = among(row, at, f'{{"a":{"[" * 300}{"]" * 300}}}')
-    assert refused(request_with(deep))[2].endswith(f"nested more than {MAX_DEPTH} levels deep")
+    for levels in ("[" * 300 + "]" * 300, '{"a":' * 300 + "0" + "}" * 300):
+        for deep in (among(row, at, f'{{"a":{levels}}}'), f"[{levels},{among(row, 0, row)}]"):
+            assert refused(request_with(deep))[2].endswith(f"more than {MAX_DEPTH} levels deep")
 
 
 def among(row: str, at: int, other: str) -> str:

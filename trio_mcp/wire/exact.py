@@ -148,7 +148,7 @@ def _has_whole_rows(value: Any, line: bytes) -> bool:
     middle = line[half : half + _GLANCE]
     if middle.count(b":") > middle.count(b'":') + 1:  # at whose colon it may begin
         return False
-    names, rows, parts = 0, 0, [value]
+    names, cells, parts = 0, 0, [value]
     for part in parts:  # which grow meanwhile
         if part.__class__ is dict:
             names += len(part)
@@ -158,12 +158,11 @@ def _has_whole_rows(value: Any, line: bytes) -> bool:
         elif part.__class__ is list and part[0].__class__ is dict:
             if set(map(type, part)) != {dict}:
                 return False
-            rows += len(part)
-            names += sum(map(len, part))
-        if len(parts) > 10 * _FEW:
+            cells += sum(map(len, part))
+        if names > _FEW or len(parts) > 10 * _FEW:
             return False
-    is_whole = rows > 0 and line.count(b":") == names and _has_at_most(line, b"[", _FEW)
-    return is_whole and not _has_many_digits(line)
+    is_whole = cells and line.count(b":") == names + cells and _has_at_most(line, b"[", _FEW)
+    return bool(is_whole) and not _has_many_digits(line)
 
 
 def _has_many_escapes(text: bytes) -> bool:
