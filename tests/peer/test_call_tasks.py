@@ -34,7 +34,7 @@ class Call(InboundRequest):
     label: str = "call"
     task: Task = field(init=False)
 
-    async def go(self, scope) -> None:
+    async def go(self) -> None:
         self.task = current_task()
         assert self.task.name == self.label
         await self.work()
@@ -401,7 +401,7 @@ class PooledDesk(Desk):
     def __init__(self, nursery, slots: int = 10) -> None:
         super().__init__(nursery, slots)
         self.nursery = self
-        self.pool = CallTasks(nursery, self.runner.run_in_call_task)
+        self.pool = CallTasks(nursery, self.runner.run)
 
     def start_soon(self, run, request) -> None:
         self.pool.start_soon(request)

@@ -21,7 +21,6 @@ import trio
 from trio.lowlevel import Abort, Task
 
 from trio_mcp.background import lock_owners
-from trio_mcp.peer.call_scope import CallScope
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.peer.runner import end_nurseries
 
@@ -37,13 +36,13 @@ class CallTasks:
 
     Args:
         nursery: Where the tasks run. What a call raises ends it.
-        run: Runs a call, in a cancel scope of its own, or in that which calls of its task share.
+        run: Runs a call, in a cancel scope of its own.
 
     Calls begin with the context variables of the task that makes this object.
     """
 
     def __init__(
-        self, nursery: trio.Nursery, run: Callable[[InboundRequest, CallScope], Awaitable[None]]
+        self, nursery: trio.Nursery, run: Callable[[InboundRequest], Awaitable[None]]
     ) -> None:
         self.nursery = nursery
         self._run = run
@@ -74,13 +73,7 @@ class CallTasks:
                 self._context.run(self.nursery.start_soon, self._work)
 
     async def _work(self) -> None:
-        scope = CallScope()
-        try:
-            await self._run_calls(trio.lowlevel.current_task(), scope)
-        finally:
-            scope.leave()
-
-    async def _run_calls(self, task: Task, scope: CallScope) -> None:
+        task = trio.lowlevel.current_task()
         context, values = task.context, self._values
         while True:
             self._coming -= 1
@@ -91,7 +84,7 @@ class CallTasks:
                 if self._queue and not self._coming:
                     self._stand_by()
                 task.name = call.label
-                await self._run(call, scope)
+                await self._run(call)
                 if (
                     call.left_open
                     or task.context is not context
@@ -107,7 +100,6 @@ class CallTasks:
             if len(self._idle) >= IDLE_TASKS:
                 return
             task.name = IDLE_NAME
-            scope.pause()
             await self._sleep(task)
 
     def _has_other_values(self) -> bool:

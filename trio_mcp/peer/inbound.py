@@ -64,10 +64,8 @@ class Scope(AbstractContextManager[object, bool], Protocol):
 
     deadline: float
     """When it is cancelled by itself, by Trio's clock."""
-
-    @property
-    def cancelled_caught(self) -> bool:
-        """Whether the work was ended by it."""
+    cancelled_caught: bool
+    """Whether the work was ended by it."""
 
     @property
     def cancel_called(self) -> bool:
@@ -162,9 +160,6 @@ class InboundRequest:
     """Whether it goes on until it is cancelled, and so needs no slot."""
     may_notify = False
     """Whether it may send something before its response, from any task."""
-
-    shares_scope: ClassVar[bool] = False
-    """Whether it waits for nothing but in its scope, so that this can be another call's before."""
 
     relay: Callable[[Carrier], bool] | None = None
     """Passes it on, if it needs no task until its answer is there. Returns whether it does so."""

@@ -14,8 +14,7 @@ from trio import CancelScope  # by itself, as each call needs one: `trio` looks 
 from trio.lowlevel import Task
 
 from trio_mcp.loggers import logger_of
-from trio_mcp.peer.call_scope import CallScope
-from trio_mcp.peer.inbound import Inbound, InboundRequest, Scope, Slots
+from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
 from trio_mcp.wire.answers import Reply, Result
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 
@@ -56,29 +55,16 @@ class Runner:
             if len(task.child_nurseries) > before:
                 await end_nurseries(task, before, request.label)
 
-    async def run_in_call_task(
-        self, request: InboundRequest, shared: CallScope | None = None
-    ) -> None:
-        """Do the same in a task that ends by itself what a call has left open (`CallTasks`).
-
-        Args:
-            request: The request.
-            shared: The scope that calls in this task share.
-        """
+    async def run_in_call_task(self, request: InboundRequest) -> None:
+        """Do the same in a task that ends by itself what a call has left open (`CallTasks`)."""
         inbound = request.inbound
-        if shared is not None and not request.shares_scope:
-            shared.leave()
-            shared = None
         try:
             if request.waiting_in is not None:
                 await wait_for_slots(request)
             if request.has_slots or request.long_lived:
                 request.started = now = self.now()
                 deadline = now + request.timeout
-                scope: Scope = CancelScope(deadline=deadline) if shared is None else shared
-                if shared is not None:
-                    shared.begin(deadline)
-                request.scope = scope
+                request.scope = scope = CancelScope(deadline=deadline)
                 request.overseer = self
                 request.due = due = deadline + self._cancel_timeout
                 if due < self._wakes or request.cause is not None:
@@ -87,8 +73,6 @@ class Runner:
                 try:
                     answer = await request.run(scope)
                     if isinstance(answer, Result) and answer.is_large:
-                        if shared is not None:
-                            shared.leave()
                         answer = await request.channel.prepare(request.id, answer)
                 except Exception:  # a mistake of ours: it must not end the other calls
                     logger.exception("Internal error in %s", request.label)
@@ -100,11 +84,8 @@ class Runner:
             if inbound.answer(request, answer) and not request.channel.respond_nowait(
                 request.id, request.reply
             ):
-                if shared is not None:  # its deadline is not that of the response
-                    shared.leave()
                 await request.channel.respond(request.id, request.reply)
         finally:
-            request.scope = None  # which may be the next call's
             self._running.discard(request)
             inbound.close(request)
             if self._drains:

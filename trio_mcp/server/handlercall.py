@@ -13,7 +13,6 @@ from trio_mcp.layers.call import Call
 from trio_mcp.layers.call import Handler as Chain
 from trio_mcp.layers.call_log import fields_of, log_call, logger
 from trio_mcp.layers.concurrency import HeldSlots
-from trio_mcp.peer.call_scope import CAN_SHARE
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.registry import Context
 from trio_mcp.registry.handlers import Handler
@@ -38,7 +37,6 @@ class HandlerCall(InboundRequest):
         name: What was asked for, where that is not the entry's name: of a template, a URI.
     """
 
-    shares_scope = CAN_SHARE
     label: str = ""  # in place of the property
     timeout: float = 0.0
     _lending: Lending | None = None
