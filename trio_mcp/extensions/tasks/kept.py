@@ -27,7 +27,7 @@ from math import inf
 from typing import Any, Final
 
 import trio
-from attrs import evolve, frozen
+from attrs import frozen
 
 from trio_mcp.extending import offload
 from trio_mcp.extensions.tasks.call import KeptCall
@@ -117,6 +117,14 @@ class Claim:
         """The task."""
         return self.key.rpartition("/")[2]
 
+    def written(self, version: int) -> Claim:
+        """Return the claim whose entry was written with a version."""
+        return Claim(self.key, version, self.runs, self.size, self.owner)
+
+    def moved(self, key: str, runs: int) -> Claim:
+        """Return the claim for another entry, or for another run."""
+        return Claim(key, self.version, runs, self.size, self.owner)
+
     def value(self) -> bytes:
         """Write what `of` reads."""
         return f"{self.runs} {self.size} {self.owner}".encode()
@@ -192,7 +200,9 @@ class KeptTasks:
             NoRoom: It would take up more than it may.
             StoreError: It may not have been written.
         """
-        kept, written = await offload(KeptCall.encode, call), record.encode()
+        # By its parameters alone: of a call, nothing else is large, and each task is looked at.
+        kept = await offload(lambda _: call.encode(), call.request["params"])
+        written = record.encode()
         expires = trio.current_time() + (record.ttl or inf)
         kind, runs = ("queue", 0) if lease is None else ("begun", 1)
         claim = Claim(self.key(kind, record.id), ABSENT, runs, len(kept), owner)
@@ -212,7 +222,7 @@ class KeptTasks:
         self._on_status("created")
         if lease is None:
             return None
-        return evolve(claim, version=claimed), Found(record, version, len(written), expires)
+        return claim.written(claimed), Found(record, version, len(written), expires)
 
     def _counted(self, claim: Claim, amount: int) -> list[Add]:
         """Count an unfinished task, or one that has ended, for all and for its owner."""
@@ -369,13 +379,13 @@ class KeptTasks:
 
     async def begin_again(self, claim: Claim, lease: float) -> Claim:
         """Note that a task is begun again; `Conflict` if another process has it."""
-        again = evolve(claim, key=self.key("begun", claim.id), runs=claim.runs + 1)
+        again = claim.moved(self.key("begun", claim.id), claim.runs + 1)
         version, *_ = await self.store.commit(*_moved(claim, again, lease))
-        return evolve(again, version=version)
+        return again.written(version)
 
     async def give_back(self, claim: Claim) -> None:
         """Let another process run a task, as if this run had not begun; or raise `Conflict`."""
-        unbegun = evolve(claim, key=self.key("queue", claim.id), runs=claim.runs - 1)
+        unbegun = claim.moved(self.key("queue", claim.id), claim.runs - 1)
         await self.store.commit(*_moved(claim, unbegun, 0), News(self.queue))
 
     async def end(
@@ -419,4 +429,4 @@ def _moved(old: Claim, new: Claim, delay: float) -> list[Change]:
     """Write a claim, perhaps into the other folder."""
     if new.key == old.key:
         return [_due(new, delay)]
-    return [_due(evolve(new, version=ABSENT), delay), Delete(old.key, expect=old.version)]
+    return [_due(new.written(ABSENT), delay), Delete(old.key, expect=old.version)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal, Self
 
 from attrs import asdict, evolve, field, frozen
@@ -193,6 +194,7 @@ def _milliseconds(seconds: float) -> int:
     return round(min(seconds, _FOR_EVER) * 1000)
 
 
+@lru_cache(maxsize=256)  # a new task has one time twice, and both may be asked for again soon
 def _timestamp(seconds: float) -> str:
     time = datetime.fromtimestamp(seconds, UTC)
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
