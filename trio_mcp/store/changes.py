@@ -236,6 +236,9 @@ class Conflict(Exception):
         return f"{type(self.change).__name__} of {self.change.key!r}: it is not as expected"
 
 
+_OF_LOGS: Final = (Append, Drop)
+
+
 def size_of(changes: Sequence[Change]) -> int:
     """Return how many bytes the values of some changes have together."""
     size = 0
@@ -261,7 +264,7 @@ def check_commit(changes: tuple[Change, ...]) -> None:
         if len(partitions) > 1:
             raise ValueError(f"a commit is within one partition, not in {sorted(partitions)}")
         kept = [change for change in changes if not isinstance(change, News)]
-        if len(kept) > len({(change.key, isinstance(change, Append | Drop)) for change in kept}):
+        if len(kept) > len({(change.key, isinstance(change, _OF_LOGS)) for change in kept}):
             raise ValueError("a commit changes an entry or a log once, not twice")
     if (size := size_of(changes)) > MAX_BYTES:
         raise StoreFull(f"{size} bytes were to be written at once; the most is {MAX_BYTES}")

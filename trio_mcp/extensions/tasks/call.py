@@ -28,6 +28,10 @@ class KeptCall(Kept):
     on_restart: OnRestart
     timeout: float | None
 
+    @property
+    def _bulk(self) -> object:
+        return self.request["params"], self.request.get("authorization")
+
     @classmethod
     def of(cls, request: ExtensionRequest, options: TaskOptions) -> KeptCall:
         """Keep what is needed of a request, and its trace, without the access token."""

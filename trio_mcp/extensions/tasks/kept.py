@@ -113,11 +113,16 @@ class Claim:
         return cls(entry.key, entry.version, int(runs), int(size), owner)
 
     @property
+    def whose(self) -> Sequence[str]:
+        """Whose shares it takes up: that of all, and that of its owner."""
+        return ("", self.owner) if self.owner else ("",)
+
+    @property
     def id(self) -> str:
         """The task."""
         return self.key.rpartition("/")[2]
 
-    def written(self, version: int) -> Claim:
+    def with_version(self, version: int) -> Claim:
         """Return the claim whose entry was written with a version."""
         return Claim(self.key, version, self.runs, self.size, self.owner)
 
@@ -200,9 +205,7 @@ class KeptTasks:
             NoRoom: It would take up more than it may.
             StoreError: It may not have been written.
         """
-        # By its parameters alone: of a call, nothing else is large, and each task is looked at.
-        kept = await offload(lambda _: call.encode(), call.request["params"])
-        written = record.encode()
+        kept, written = await call.written(), record.encode()
         expires = trio.current_time() + (record.ttl or inf)
         kind, runs = ("queue", 0) if lease is None else ("begun", 1)
         claim = Claim(self.key(kind, record.id), ABSENT, runs, len(kept), owner)
@@ -222,26 +225,24 @@ class KeptTasks:
         self._on_status("created")
         if lease is None:
             return None
-        return claim.written(claimed), Found(record, version, len(written), expires)
+        return claim.with_version(claimed), Found(record, version, len(written), expires)
 
     def _counted(self, claim: Claim, amount: int) -> list[Add]:
         """Count an unfinished task, or one that has ended, for all and for its owner."""
-        limits = {who: self._bounds.part(self._bounds.unfinished, who) for who in ("", claim.owner)}
+        most = self._bounds.unfinished if amount > 0 else inf
         return [
-            Add(self._of("unfinished", who), amount, ttl=inf, limit=limit if amount > 0 else None)
-            for who, limit in limits.items()
+            Add(self._of("unfinished", who), amount, ttl=inf, limit=self._bounds.part(most, who))
+            for who in claim.whose
         ]
 
     def _kept(self, record: Record, claim: Claim, size: int, *, bounded: bool = True) -> list[Add]:
         """Count bytes that are kept, for all and for an owner; or fewer."""
         ttl = record.ttl or inf
         window = f"kept-{ttl:g}-{record.created // ttl:.0f}"
-        half = self._bounds.kept_bytes / 2
-        limits = {who: self._bounds.part(half, who) for who in ("", claim.owner)}
-        bounded = bounded and size > 0
+        most = self._bounds.kept_bytes / 2 if bounded and size > 0 else inf
         return [
-            Add(self._of(window, who), size, ttl=2 * ttl, limit=limit if bounded else None)
-            for who, limit in limits.items()
+            Add(self._of(window, who), size, ttl=2 * ttl, limit=self._bounds.part(most, who))
+            for who in claim.whose
         ]
 
     def _of(self, name: str, owner: str) -> str:
@@ -309,7 +310,7 @@ class KeptTasks:
                 if all(isinstance(change, Check) for change in changes):
                     return old
             else:
-                kept = await offload(Record.encode, new)
+                kept = await new.written()
                 put = Put(key, kept, ttl=found.ttl, expect=found.version)
                 changes = [*also(new, len(kept)), put, News(key)]
             try:
@@ -381,7 +382,7 @@ class KeptTasks:
         """Note that a task is begun again; `Conflict` if another process has it."""
         again = claim.moved(self.key("begun", claim.id), claim.runs + 1)
         version, *_ = await self.store.commit(*_moved(claim, again, lease))
-        return again.written(version)
+        return again.with_version(version)
 
     async def give_back(self, claim: Claim) -> None:
         """Let another process run a task, as if this run had not begun; or raise `Conflict`."""
@@ -429,4 +430,4 @@ def _moved(old: Claim, new: Claim, delay: float) -> list[Change]:
     """Write a claim, perhaps into the other folder."""
     if new.key == old.key:
         return [_due(new, delay)]
-    return [_due(new.written(ABSENT), delay), Delete(old.key, expect=old.version)]
+    return [_due(new.with_version(ABSENT), delay), Delete(old.key, expect=old.version)]

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from attrs import asdict, evolve, field, frozen
 
+from trio_mcp.extending import offload
 from trio_mcp.extensions.tasks.info import PROGRESS
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.exact import dumps, loads
@@ -44,6 +45,15 @@ class Kept:
     def encode(self) -> bytes:
         """Write it as JSON. What is not JSON, such as in an author's own claims, becomes text."""
         return dumps({"form": self._form, **asdict(self, recurse=False)})
+
+    @property
+    def _bulk(self) -> object:
+        """What of it may be large. To look at all fields takes longer than to write them."""
+        return self
+
+    async def written(self) -> bytes:
+        """Do the same, in a worker thread if it is large."""
+        return await offload(lambda _: self.encode(), self._bulk)
 
     @classmethod
     def decode(cls, kept: bytes) -> Self:
@@ -84,6 +94,10 @@ class Record(Kept):
     """Bytes of all answers that were taken: they count as kept until its end."""
     outcome: Wire | None = None
     """The result, or the JSON-RPC error."""
+
+    @property
+    def _bulk(self) -> object:
+        return self.questions, self.answers, self.outcome
 
     @property
     def is_final(self) -> bool:
