@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -286,6 +287,26 @@ def test_stderr_of_the_server_on_request(cli: CommandLine) -> None:
     assert "Traceback" in outcome.err
     assert outcome.err.splitlines()[-1].startswith("trio-mcp: the server exited with status 1")
     assert "Traceback" not in cli("tools", "--", *faulty("crash")).err
+
+
+def test_why_a_result_cannot_be_sent_is_shown(cli: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(ODD)
+    outcome = cli("call", str(tmp_path / "odd.py"), "odd")
+    assert outcome.status == 1
+    assert "its result cannot be sent: a value of type object cannot be turned" in outcome.err
+    assert outcome.err.endswith("Invalid handler result type: object (tool odd) (-32603)\n")
+
+
+ODD = """
+from trio_mcp import Registry
+
+mcp = Registry("odd")
+
+
+@mcp.tool
+def odd():
+    return object()
+"""
 
 
 def test_a_url_where_nothing_is(cli: CommandLine, shop: str) -> None:

@@ -85,7 +85,7 @@ async def test_what_the_function_takes_is_passed_on(
         (
             cook,
             {"dish": "soup", "plates": 1, "salt": 2},
-            "Unexpected arguments 'plates' and 'salt'; this tool takes 'dish', 'guests'.",
+            "Unexpected arguments 'plates' and 'salt'; it takes 'dish', 'guests'.",
         ),
         (
             with_context,

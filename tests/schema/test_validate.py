@@ -217,14 +217,14 @@ def test_missing_and_unexpected_arguments() -> None:
     assert validate({}) == "Missing required arguments 'a' (number), 'b' (string) and 'c'."
     assert validate({"c": 1}) == (
         "Missing required arguments 'a' (number) and 'b' (string). "
-        "Unexpected argument 'c'; this tool takes 'a', 'b'."
+        "Unexpected argument 'c'; it takes 'a', 'b'."
     )
     assert validate({"a": 1, "b": "", "x": 1, "y" * 99: 2}) == (
         "Missing required argument 'c'. Unexpected arguments 'x' and "
-        f"'{'y' * 57}...'; this tool takes 'a', 'b'."
+        f"'{'y' * 57}...'; it takes 'a', 'b'."
     )
     assert compile_validator({"additionalProperties": False})({"x": 1}) == (
-        "Unexpected argument 'x'; this tool takes no arguments."
+        "Unexpected argument 'x'; it takes no arguments."
     )
 
 

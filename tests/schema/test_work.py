@@ -125,7 +125,7 @@ def test_only_the_way_to_the_reason_is_walked() -> None:
     names = {str(n): 1 for n in range(100_000)}
     closed = compile_validator({"properties": {"a": {}}, "additionalProperties": False})
     sentence = closed(names) or ""
-    assert sentence == "Unexpected argument '0'; this tool takes 'a'."
+    assert sentence == "Unexpected argument '0'; it takes 'a'."
     unevaluated = compile_validator({"properties": {"a": {}}, "unevaluatedProperties": False})
     assert unevaluated(names) == "The arguments hold more than is allowed (100000 properties)."
 

@@ -103,7 +103,7 @@ async def _show_call(session: Session, name: str, wire: dict[str, Json]) -> int:
     result = _part(wire, "content", "structuredContent")
     result["isError"] = failed = wire.get("isError") is True
     if failed:
-        await session.show_traceback()
+        await session.show_reason()
     if session.screen.as_json:
         session.screen.json(result)
     elif failed:
@@ -188,7 +188,7 @@ async def _doing(session: Session, what: str) -> AsyncIterator[ProgressBar]:
         try:
             yield bar
         except McpError as error:
-            await session.show_traceback()
+            await session.show_reason()
             way_out = way_out_of(error)
             if way_out is None:
                 raise

@@ -27,8 +27,10 @@ from trio_mcp.wire.limits import Limits
 
 _LAG: Final = 0.05
 """Seconds by which stderr may arrive later than the answer that it is about."""
-_TRACEBACK: Final = re.compile(r"^ *Traceback \(most recent|^\s+at .*:\d+", re.MULTILINE)
-"""How tracebacks begin in Python, and are indented in JavaScript and Java."""
+_REASON: Final = re.compile(
+    r"^ *Traceback \(most recent|^\s+at .*:\d+|: its result cannot be sent: ", re.MULTILINE
+)
+"""How tracebacks begin in Python, and are indented in JavaScript and Java; and what our log has."""
 _THINKING: Final = 3600.0
 """Seconds that a person may think about a question."""
 
@@ -54,10 +56,10 @@ class Session:
     def forget_stderr(self) -> None:
         self._stderr = self.client.stderr()
 
-    async def show_traceback(self) -> None:
+    async def show_reason(self) -> None:
         await trio.sleep(_LAG)
         said = new_part(self.client.stderr(), self._stderr)
-        if not self.verbose and _TRACEBACK.search(said):
+        if not self.verbose and _REASON.search(said):
             self.screen.quote(said)
 
     @contextmanager

@@ -90,7 +90,7 @@ class ErrorFormatter:
         return f"Unexpected {named(self.noun, told)}; {self._takes(path, known)}."
 
     def _takes(self, path: list[str | int], known: Iterable[str]) -> str:
-        taker = f"{join_path(path)!r}" if path else "this tool"
+        taker = f"{join_path(path)!r}" if path else "it"
         if self.noun != "argument" and not path:
             taker = f"the {self.noun}"
         names = join_words(map(repr, known), ",", limit=20).replace(" , ", ", ")
