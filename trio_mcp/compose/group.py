@@ -184,7 +184,10 @@ class ServerGroup:
         owners = [self.servers[name] for name in self._names.owners(tool)]
         for server in (*known, *(server for server in owners if not server.tools)):
             return server
-        raise UnknownTool(f"no server has a tool {tool!r:.200}{did_you_mean(tool, self.tools)}")
+        theirs = [name for name, found in self.tools.items() if found.mcp_name == tool]
+        meant = f"; here it is {', '.join(theirs[:5])}" if theirs else ""
+        meant = meant or did_you_mean(tool, self.tools)
+        raise UnknownTool(f"no server has a tool {tool!r:.200}{meant}")
 
     @overload
     async def call_tool(
