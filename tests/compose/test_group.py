@@ -58,7 +58,7 @@ async def test_the_tools_of_all_are_there_under_names_of_their_own() -> None:
         assert (await group.call_tool("b_echo", {"text": "hi"}, returns=str)) == "hi"
         with pytest.raises(UnknownTool, match="no server has a tool 'c_echo'"):
             await group.call_tool("c_echo")
-        with pytest.raises(UnknownTool, match="a tool 'echo'; here it is a_echo, b_echo$"):
+        with pytest.raises(UnknownTool, match=r"a tool 'echo'; here it is a_echo, b_echo$"):
             await group.call_tool("echo")
 
 
