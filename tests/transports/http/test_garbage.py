@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -211,6 +212,16 @@ async def test_over_http_nothing_is_left_to_the_collector(use: Any) -> None:
     registry = registry_of(echo, ask, wait, refuse, fail, extensions=[Tasks()])
     registry.add_tool(echo, name="kept", task=True)
     async with served(registry, sse_path=SSE) as server, server.connect() as wire:
+        await use(server, wire)
+        async with no_garbage():
+            for _ in range(TIMES):
+                await use(server, wire)
+
+
+@pytest.mark.parametrize("use", [use_session, end_with_stream, refuse_question])
+async def test_shared_sessions_leave_nothing_to_the_collector(use: Any, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'store.db'}"
+    async with served(registry_of(echo, ask), store=store) as server, server.connect() as wire:
         await use(server, wire)
         async with no_garbage():
             for _ in range(TIMES):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from typing import Final
 
 import trio
@@ -59,10 +60,8 @@ class Recorder:
     keep: float
     """Seconds for which the store keeps it."""
     _options: SessionOptions
-    _touched: Callable[[float], None]
-    """Called when the session was kept for longer, with the time at which that began."""
-    _lost: Callable[[], Awaitable[None]]
-    """Called when that cannot be, because the store does not have the session."""
+    seen: float = field(default=-inf, init=False)
+    """When the session was still in the store, at the least."""
     _unwritten: deque[tuple[str, tuple[Change, ...]]] = field(factory=deque, init=False)
     _sizes: OrderedDict[str, int] = field(factory=OrderedDict, init=False)
     """Bytes that are kept of each stream, the oldest one first."""
@@ -125,13 +124,18 @@ class Recorder:
         self._unwritten.append((name, changes))
         self._moved.unpark_all()
 
-    async def run(self) -> None:
+    async def run(self, lost: Callable[[], Awaitable[None]]) -> None:
+        """Write what there is, until cancelled.
+
+        Args:
+            lost: Called when the session cannot be kept, because the store does not have it.
+        """
         async with trio.open_nursery() as nursery:
             while True:
                 while not self._unwritten:
                     await self._moved.park()
                 name, changes = self._unwritten[0]
-                if name not in self._unrecorded and not await self._write(name, changes):
+                if name not in self._unrecorded and not await self._write(name, changes, lost):
                     # With a gap, the numbers of its events would not be theirs.
                     if name in self._open:
                         self._unrecorded.add(name)
@@ -142,7 +146,9 @@ class Recorder:
                 self._unwritten.popleft()
                 self._moved.unpark_all()
 
-    async def _write(self, name: str, changes: tuple[Change, ...]) -> bool:
+    async def _write(
+        self, name: str, changes: tuple[Change, ...], lost: Callable[[], Awaitable[None]]
+    ) -> bool:
         """Write something. Returns whether the stream goes on, which is to be dropped without."""
         if not changes:
             return False
@@ -151,9 +157,9 @@ class Recorder:
             try:
                 await self._store.commit(*changes)
                 if isinstance(changes[0], Touch):
-                    self._touched(now)
+                    self.seen = now
             except Conflict:
-                await self._lost()
+                await lost()
         except StoreError as error:
             logger.warning("A stream of a session cannot be taken up elsewhere: %s", error)
             return not name

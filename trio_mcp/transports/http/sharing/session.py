@@ -26,6 +26,7 @@ from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import Any, Final
+from weakref import ref
 
 import trio
 
@@ -85,7 +86,8 @@ _USED: Final = 10
 class SharedSession(SessionSharing):
     """What joins this instance's replica of a session to the others."""
 
-    _replica: SessionReplica
+    _replica_ref: ref[SessionReplica]
+    """Weak, or both would be a cycle. Whatever calls this has the replica."""
 
     def __init__(
         self, instance: Instance, id: str, options: SessionOptions, changes: SharedChanges
@@ -104,16 +106,14 @@ class SharedSession(SessionSharing):
         self._is_known = trio.Event()
         self._version = ABSENT
         self._used = -math.inf
-        self._seen = -math.inf  # when the session was still in the store, at the least
         self._end_came_back = trio.Event()
-        self._recorder = Recorder(
-            self._store,
-            partition,
-            instance.keep,
-            options,
-            touched=partial(setattr, self, "_seen"),
-            lost=self._look_again,
-        )
+        self._recorder = Recorder(self._store, partition, instance.keep, options)
+
+    @property
+    def _replica(self) -> SessionReplica:
+        replica = self._replica_ref()
+        assert replica is not None
+        return replica
 
     # -- its life -----------------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ class SharedSession(SessionSharing):
         return is_there and self._about["principal"] == principal
 
     def start(self, start_soon: Callable[[Task], None], replica: SessionReplica) -> None:
-        self._replica = replica
+        self._replica_ref = ref(replica)
         if self._about:  # it was begun elsewhere
             self._apply()
             for kind in self._listener.kinds:
@@ -142,7 +142,7 @@ class SharedSession(SessionSharing):
         put = Put(self._about_key, dumps(about), ttl=self._instance.keep, expect=ABSENT)
         (self._version,) = await self._store.commit(put)
         self._about = about
-        self._used = self._seen = now
+        self._used = self._recorder.seen = now
         self._is_known.set()
 
     async def _look(self) -> Entry | None:
@@ -151,7 +151,7 @@ class SharedSession(SessionSharing):
         if entry is not None and entry.value != _ENDED:
             self._version = entry.version
             self._about = loads(entry.value)
-            self._seen = now
+            self._recorder.seen = now
             self._is_known.set()
         return entry
 
@@ -182,7 +182,7 @@ class SharedSession(SessionSharing):
         self._instance.touches.add(self._touch)
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._recorder.run)
+                nursery.start_soon(self._recorder.run, self._look_again)
                 await self._hear()
         finally:
             self._instance.touches.discard(self._touch)
@@ -247,7 +247,7 @@ class SharedSession(SessionSharing):
     def _is_over(self, entry: Entry | None) -> bool:
         """Whether the session was ended, or may have been when we could not hear of it."""
         if entry is None:  # nor is its end there any more, if there was one so long ago
-            return trio.current_time() - self._seen >= self._instance.keep
+            return trio.current_time() - self._recorder.seen >= self._instance.keep
         return entry.value == _ENDED
 
     # -- to other replicas --------------------------------------------------------------------
