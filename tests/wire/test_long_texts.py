@@ -75,7 +75,17 @@ def test_an_array_of_long_texts_is_parsed_apart(kind):
     value = {"a": 1, "texts": [*texts, "a short one", texts[0]], "b": {}}
     line = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     assert loads_around(line, 4_000_000, MANY) == value
-    assert loads_around(line, len(line), MANY) is None  # there might be more in it
+    assert loads_around(line, 20, MANY) is None  # for its commas
+
+
+def test_an_array_is_parsed_apart_only_if_there_is_not_too_much_in_it():
+    line = json.dumps([filled("code"), *[[]] * 100_000, filled("code")], separators=(",", ":"))
+    message = f'{{"jsonrpc":"2.0","id":7,"result":{line}}}'.encode()
+    assert loads_around(message, 400_000, MANY) is None
+    refused = decode(message, max_values=400_000)
+    assert isinstance(refused, Malformed)
+    assert (refused.id, refused.error.data) == (7, {"maxValues": 400_000})
+    assert isinstance(decode(message), Response)
 
 
 def test_a_text_is_read_exactly_if_its_end_is_not_found():

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from trio_mcp.wire import codec
 from trio_mcp.wire.exact import LongIntegers, RepeatedKey, exact
-from trio_mcp.wire.weight import is_heavier, is_light
+from trio_mcp.wire.weight import is_heavier
 
 _SHORTEST: Final = 256 * 1024
 """Bytes of a message from which on this saves time."""
@@ -68,16 +68,27 @@ def loads_around(line: bytes, most_values: int, most_bytes: int) -> Any:
     rest = b"".join((line[:begin], _PLACE, line[end:]))
     if rest.count(_PLACE) > 1 or rest.find(_ESCAPE) >= 0 or is_heavier(rest, most_values):
         return None
-    is_array = line[begin - 1 : begin] == b"[" and line[end : end + 1] == b"]"
     try:
         value = exact(rest, codec.loads(rest), most_bytes)
-        if is_array and is_light(line, most_values):
-            texts = codec.loads(memoryview(line)[begin - 1 : end + 1])
-        else:
-            texts = [_text(line, begin + 1, end - 1)]
+        texts = _texts(line, begin, end, most_values)
     except (ValueError, TypeError, RepeatedKey, LongIntegers):  # which is for the whole to say
         return None
     return value if set(map(type, texts)) == {str} and _fill(value, texts) else None
+
+
+def _texts(line: bytes, begin: int, end: int, most_values: int) -> Any:
+    """Parse a string, or else the array that begins and ends with strings.
+
+    Raises:
+        ValueError: It is neither, or there is too much in it.
+    """
+    try:
+        return [_text(line, begin + 1, end - 1)]
+    except ValueError:
+        is_array = line[begin - 1 : begin] == b"[" and line[end : end + 1] == b"]"
+        if not is_array or is_heavier(line, most_values):
+            raise
+    return codec.loads(memoryview(line)[begin - 1 : end + 1])
 
 
 def _text(line: bytes, begin: int, end: int) -> str:

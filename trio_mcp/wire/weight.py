@@ -34,14 +34,9 @@ def is_long(text: bytes) -> bool:
     return _weight(bare) > _HEAVY or (len(text) > _SLOW and has_long_integers(bare))
 
 
-def is_light(text: bytes, limit: int) -> bool:
-    """Whether a text is too short to be heavier than that, whatever is in it."""
-    return _DENSEST * len(text) <= limit
-
-
 def is_heavier(text: bytes, limit: int) -> bool:
     """Whether there is more in a text than may be, by `Limits.max_message_values`."""
-    if is_light(text, limit):
+    if _DENSEST * len(text) <= limit:
         return False
     bare = without_strings(text)
     weight = _weight(bare)
