@@ -16,7 +16,7 @@ import trio
 
 from tests.interop.packages import FASTMCP, FOLDER, SERVERS
 from tests.support.processes import EXAMPLES, ROOT
-from trio_mcp import Client, Disconnected, connect, serve_http
+from trio_mcp import Client, Connected, connect, serve_http
 from trio_mcp.cli.target import load_registry
 from trio_mcp.compose import Backoff, open_gateway
 from trio_mcp.transports import ProcessOptions
@@ -133,7 +133,9 @@ async def call_again_and_again(
 @pytest.mark.long
 @pytest.mark.needs("node", "fastmcp", "sdk-server", "servers")
 @pytest.mark.requirement("L4")
-async def test_ten_servers_do_their_work_whatever_three_others_do() -> None:
+async def test_ten_servers_do_their_work_whatever_three_others_do(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     done: Counter[str] = Counter()
     failed: list[str] = []
     process = ProcessOptions(env=OWN, stderr="ignore", close_timeout=0.5)
@@ -147,21 +149,18 @@ async def test_ten_servers_do_their_work_whatever_three_others_do() -> None:
                 async with connect(gateway.registry, max_timeout=100) as client:
                     missing = [name for name in HEALTHY if not _has(client, name)]
                     assert missing == []
-                    assert isinstance(gateway.states["hangs"], Disconnected)
-                    deaths = 0
+                    assert gateway.states["hangs"] != Connected()  # but may be tried again
                     async with trio.open_nursery() as load:
                         call = partial(client.call_tool, "floods_flood", timeout=100)
                         load.start_soon(call)
                         for name in [*HEALTHY, *HEALTHY]:
                             load.start_soon(call_again_and_again, client, name, done, failed)
-                        for _ in range(SECONDS):
-                            await trio.sleep(1)
-                            deaths += isinstance(gateway.states["dies"], Disconnected)
+                        await trio.sleep(SECONDS)
                         load.cancel_scope.cancel()
             nursery.cancel_scope.cancel()
     assert failed == []
     assert {name for name in HEALTHY if done[name] < SECONDS / 10} == set(), done
-    assert deaths > 1
+    assert caplog.text.count("Server dies is not there") > 1
 
 
 def _has(client: Client, server: str) -> bool:
