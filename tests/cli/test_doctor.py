@@ -12,13 +12,15 @@ import pytest
 import trio
 import trio.testing
 
-from tests.cli.in_process import no_orphans, probe
+from tests.cli.in_process import FaultyInProcess, no_orphans, probe
 from tests.cli.programs.faulty import Faulty
 from tests.cli.support import CommandLine, faulty, requests
 from tests.support.processes import EXAMPLES
 from trio_mcp import Registry, serve_http
 from trio_mcp.cli.doctor.examination import Times, examine_process, examine_starts, examine_url
 from trio_mcp.cli.doctor.report import Report
+from trio_mcp.cli.probing.base import Timeouts
+from trio_mcp.cli.probing.stdio import StdioProbe
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.errors import ResponseTooLarge
 from trio_mcp.transports.process import ProcessOptions
@@ -241,6 +243,24 @@ async def test_a_start_that_is_slow_just_once_is_told_apart(
     assert report.findings[0].message == (
         "its first answer took 3.0 s, and 0.0 s when it was started again"
     )
+
+
+async def test_an_exit_counts_while_the_last_words_are_read(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A process that has gone is sent no signal: its id may be another one's."""
+    process = FaultyInProcess(Faulty("none", "faulty"))
+
+    async def exit_at_the_last_moment() -> None:
+        await trio.sleep(4.9)
+        process.returncode = 0
+        await trio.sleep(0.2)
+        process.exited.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(exit_at_the_last_moment)
+        told = StdioProbe("modern", process, Timeouts())  # type: ignore[arg-type]
+        assert await told.close_stdin(5.0) == pytest.approx(5.1)
 
 
 async def test_nothing_is_left_behind_by_an_examination_that_is_cancelled() -> None:

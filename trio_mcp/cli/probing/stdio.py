@@ -93,8 +93,10 @@ class StdioProbe(Probe):
         await self.transport.aclose()
         with trio.move_on_after(timeout):
             await self.transport.exited.wait()
-            return trio.current_time() - began
-        return None
+        if self.transport.returncode is None:
+            return None
+        await self.transport.exited.wait()  # its last words are read for another moment
+        return trio.current_time() - began
 
     async def _send(self, line: bytes) -> bool:
         """Send a line; return whether it may be answered."""
