@@ -135,7 +135,7 @@ async def accept(params):
 async def use(url, registry, revision):
     options = {"revision": revision, "handlers": Handlers(elicitation=accept)}
     told = []
-    async with connect(f"{url}/mcp", **options) as client:
+    async with connect(f"{url}/mcp", tool_timeout=60, **options) as client:
         arguments = {"seconds": 0}
         result = await client.call_tool("nap", arguments, on_progress=lambda *it: told.append(it))
         assert result.text == "nap open"

@@ -318,7 +318,8 @@ async def test_a_form_is_checked_without_holding_up_others(content, words, check
     async def answer(*_: Any, **__: Any) -> Any:
         return {"action": "accept", "content": content}
 
-    async with connect(registry, handlers=Handlers(elicitation=answer)) as client:
+    handlers = Handlers(elicitation=answer)
+    async with connect(registry, handlers=handlers, tool_timeout=60) as client:
         with pytest.raises((McpError, ToolError)) as caught:
             await client.call_tool("ask", returns=str)
     assert words in str(caught.value)
@@ -415,10 +416,10 @@ async def test_threads_that_all_wait_keep_no_large_result_back() -> None:
     registry.add_tool(grow)
     async with serving_raw(registry) as (client, _), trio.open_nursery() as nursery:
         for _ in range(int(trio.to_thread.current_default_thread_limiter().total_tokens)):
-            nursery.start_soon(trio.to_thread.run_sync, go_on.wait, 10)
+            nursery.start_soon(trio.to_thread.run_sync, go_on.wait, 600)
         await trio.testing.wait_all_tasks_blocked()
         try:
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 assert "result" in await client.call("grow", many=MANY)
         finally:
             go_on.set()

@@ -186,7 +186,7 @@ async def serving(
     """
     ours, theirs = pair()
     mocked = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
-    hang = 1e6 if mocked else 120  # seconds; on a mock clock a deadlock jumps there at once
+    hang = 1e6 if mocked else 600  # seconds; on a mock clock a deadlock jumps there at once
     with trio.fail_after(hang):
         async with trio.open_nursery() as nursery:
 
