@@ -8,13 +8,16 @@ memory: beyond them, the oldest streams go.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from math import inf
 from typing import Final
 
 import trio
 from attrs import define, field, frozen
 
+from trio_mcp.background import Task
 from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import (
     Append,
@@ -70,6 +73,9 @@ class Recorder:
     _unrecorded: set[str] = field(factory=set, init=False)
     """Those of which nothing more is written."""
     _moved: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
+    _start_soon: Callable[[Task], None] | None = field(default=None, init=False)
+    _lost: Task = field(init=False)
+    _is_writing: bool = field(default=False, init=False)
 
     def log(self, name: str) -> str:
         return f"{self._partition}:stream/{name}"
@@ -122,33 +128,47 @@ class Recorder:
 
     def _put_off(self, name: str, *changes: Change) -> None:
         self._unwritten.append((name, changes))
-        self._moved.unpark_all()
+        self._begin_writing()
 
-    async def run(self, lost: Callable[[], Awaitable[None]]) -> None:
-        """Write what there is, until cancelled.
+    @contextmanager
+    def writing(self, start_soon: Callable[[Task], None], lost: Task) -> Iterator[None]:
+        """Write what there is, and what there will be during the block.
 
         Args:
+            start_soon: Starts a task that ends with the session: while there is anything to write.
             lost: Called when the session cannot be kept, because the store does not have it.
         """
-        async with trio.open_nursery() as nursery:
-            while True:
-                while not self._unwritten:
-                    await self._moved.park()
+        self._start_soon, self._lost = start_soon, lost
+        try:
+            self._begin_writing()
+            yield
+        finally:
+            self._start_soon = None
+            del self._lost
+
+    def _begin_writing(self) -> None:
+        if self._unwritten and not self._is_writing and self._start_soon is not None:
+            self._is_writing = True
+            self._start_soon(partial(self._write_all, self._start_soon, self._lost))
+
+    async def _write_all(self, start_soon: Callable[[Task], None], lost: Task) -> None:
+        try:
+            while self._unwritten:
                 name, changes = self._unwritten[0]
                 if name not in self._unrecorded and not await self._write(name, changes, lost):
                     # With a gap, the numbers of its events would not be theirs.
                     if name in self._open:
                         self._unrecorded.add(name)
-                    nursery.start_soon(self._give_up, name)
+                    start_soon(partial(self._give_up, name))
                 if changes and isinstance(changes[0], Append) and not changes[0].item:  # the end
                     self._open.discard(name)
                     self._unrecorded.discard(name)
                 self._unwritten.popleft()
                 self._moved.unpark_all()
+        finally:
+            self._is_writing = False
 
-    async def _write(
-        self, name: str, changes: tuple[Change, ...], lost: Callable[[], Awaitable[None]]
-    ) -> bool:
+    async def _write(self, name: str, changes: tuple[Change, ...], lost: Task) -> bool:
         """Write something. Returns whether the stream goes on, which is to be dropped without."""
         if not changes:
             return False

@@ -128,7 +128,7 @@ class SharedSession(SessionSharing):
             self._apply()
             for kind in self._listener.kinds:
                 self._make_up(ListChanged(kind), self._about.get("begun", inf))
-        start_soon(self._run)
+        start_soon(partial(self._run, start_soon))
 
     async def begin(self) -> None:
         await self._put(self._describe())
@@ -177,12 +177,11 @@ class SharedSession(SessionSharing):
             gone = [Delete(entry.key) for entry in calls]
             await self._store.commit(*map(Drop, logs), *gone, *map(News, logs))
 
-    async def _run(self) -> None:
+    async def _run(self, start_soon: Callable[[Task], None]) -> None:
         await self._is_known.wait()
         self._instance.touches.add(self._touch)
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._recorder.run, self._look_again)
+            with self._recorder.writing(start_soon, self._look_again):
                 await self._hear()
         finally:
             self._instance.touches.discard(self._touch)
