@@ -281,8 +281,8 @@ class HttpSession:
         self._watches = False  # the deadlines of questions
         self._tells = False  # of changes
         self._is_over = False
-        self.lease: Final = trio.CancelScope(deadline=http.deadline)
-        """Lasts until the last of its owner's tokens expires, or the session ends."""
+        self.expires = http.deadline
+        """When the last of its owner's tokens expires, by Trio's clock."""
         self._began = perf_counter()
         self.now: Final = runner.now
         self.last_used = self.now()
@@ -310,7 +310,7 @@ class HttpSession:
 
     @property
     def ended(self) -> bool:
-        return self.lease.cancel_called
+        return self._is_over or self.now() >= self.expires
 
     def _start_soon(self, task: Callable[[], Awaitable[object]]) -> None:
         """Run a task beside the calls, until the session ends."""
@@ -347,8 +347,7 @@ class HttpSession:
 
     def renew(self, deadline: float) -> None:
         """Let the session last until another token of its owner's expires, if that is later."""
-        if deadline > self.lease.deadline:
-            self.lease.deadline = deadline
+        self.expires = max(self.expires, deadline)
 
     def end(self) -> None:
         """End it, and cancel what runs in it. After the first time nothing happens."""
@@ -364,7 +363,7 @@ class HttpSession:
         self._streams.clear()
         self._sent.clear()
         self._standalone = None
-        for scope in [self.lease, *self._tasks]:
+        for scope in [*self._tasks]:
             scope.cancel()
         self._listener.__exit__()
         self.session.note_end(self._began)

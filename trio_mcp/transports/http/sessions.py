@@ -6,6 +6,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import ClassVar, Final
 
@@ -23,6 +24,8 @@ from trio_mcp.transports.http.sharing.interface import SessionSharing, Sharing
 from trio_mcp.wire.shares import one_that_goes
 
 SESSION: Final = b"mcp-session-id"
+_FEW: Final = 100
+"""Sessions of which it does not matter how long it is remembered when they would have expired."""
 
 
 @frozen(eq=False)
@@ -48,6 +51,9 @@ class Sessions:
     _lasting: dict[_Lasting, None] = field(factory=dict, init=False)
     _memory: EventMemory = field(init=False)
     _nursery: trio.Nursery = field(init=False)
+    _expiries: list[tuple[float, str]] = field(factory=list, init=False)
+    """When sessions expire, and their ids, as a heap. Some have ended or were prolonged since."""
+    _is_sooner: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
 
     @_memory.default
     def _make_memory(self) -> EventMemory:
@@ -60,6 +66,7 @@ class Sessions:
         """Keep sessions, and end those that are idle for too long; until cancelled."""
         try:
             async with trio.open_nursery() as self._nursery:
+                self._nursery.start_soon(self._expire)
                 task_status.started()
                 while True:
                     await trio.sleep(self.options.session_idle / 10)
@@ -86,14 +93,32 @@ class Sessions:
         )
         self._sessions[session.id] = session
         if http.deadline < inf:
-            self._nursery.start_soon(self._expire, session)
+            self._note_expiry(session)
         return session
 
-    async def _expire(self, session: HttpSession) -> None:
-        """End a session when its owner has no token any more."""
-        with session.lease:
-            await trio.sleep_forever()
-        self.end(session)
+    def _note_expiry(self, session: HttpSession) -> None:
+        heappush(self._expiries, (session.expires, session.id))
+        if len(self._expiries) > 2 * len(self._sessions) + _FEW:
+            self._expiries = [(each.expires, id) for id, each in self._sessions.items()]
+            heapify(self._expiries)
+        if self._expiries[0][1] == session.id:
+            self._is_sooner.unpark_all()
+
+    async def _expire(self) -> None:
+        """End sessions when their owners have no token any more, until cancelled.
+
+        A task for each of them would take more than the rest of what is kept of a token.
+        """
+        while True:
+            with trio.move_on_at(self._expiries[0][0] if self._expiries else inf):
+                await self._is_sooner.park()
+            now = trio.current_time()
+            while self._expiries and self._expiries[0][0] <= now:
+                session = self._sessions.get(heappop(self._expiries)[1])
+                if session is not None and session.expires <= now:
+                    self.end(session)
+                elif session is not None:  # another token has prolonged it
+                    self._note_expiry(session)
 
     def _store_for(self, owner: str) -> EventStore:
         options = self.options
