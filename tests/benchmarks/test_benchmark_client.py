@@ -87,18 +87,19 @@ def test_the_official_client_counts_on_its_faster_event_loop():
 
 def test_targets_are_ratios_of_calls_per_second_and_of_processor_time():
     found = targets(outcomes())
-    assert [(target.figure, target.verdict) for target in found] == [(9, "met"), (0.5, "met")]
+    assert [target.figure for target in found] == [9, 3, 0.5]
+    assert {target.verdict for target in found} == {"met"}
 
 
 def test_processor_time_is_not_compared_where_the_system_does_not_tell():
     measured = [outcome(OURS, 1, 1, cpu=0.0), *outcomes()[1:]]
-    assert targets(measured)[1].verdict == "not measured: the system does not tell"
+    assert targets(measured)[-1].verdict == "not measured: the system does not tell"
 
 
 def test_without_the_official_client_its_target_is_not_measured():
-    to_official, in_process = targets(outcomes((), ()))
+    to_official, *in_process = targets(outcomes((), ()))
     assert to_official.verdict.startswith("not measured: Python SDK")
-    assert in_process.verdict == "met"
+    assert {target.verdict for target in in_process} == {"met"}
 
 
 def test_everybody_takes_a_turn_in_every_round_until_they_fail():
