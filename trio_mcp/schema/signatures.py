@@ -39,17 +39,17 @@ def check_function(function: Any, *, is_dependency: bool = False) -> None:
             "object with __call__"
         )
     if isinstance(function, type):
-        if is_dependency and not _is_abstract(function):
-            return
-        if is_dependency:
+        if not is_dependency:
+            raise SchemaError(
+                f"the class {function.__qualname__} is not a function; register a function that "
+                "makes and returns one"
+            )
+        if _is_abstract(function):
             raise SchemaError(
                 f"the class {function.__qualname__} is abstract, so no object of it can be made; "
                 "depend on a function that returns one of a class that is not"
             )
-        raise SchemaError(
-            f"the class {function.__qualname__} is not a function; register a function that makes "
-            "and returns one"
-        )
+        return
     if yields(function) and not is_dependency:
         raise SchemaError(
             f"function {name_of(function)!r} yields, but a request has one answer; collect "
