@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -22,13 +23,14 @@ from tests.transports.http.support import (
     progress_meta,
 )
 from trio_mcp import Context, HttpPolicy, Limits, Registry, SessionOptions
+from trio_mcp.auth import Authorization
 
 TOKENS = HttpPolicy(tokens={"a-token": "alice", "b-token": "bob"})
 
 
-async def sessions_of(host: Host) -> int:
+async def sessions_of(host: Host, headers: dict[str, str] | None = None) -> int:
     """How many sessions there are."""
-    metrics = (await host.ask("GET", "/metrics")).body.decode()
+    metrics = (await host.ask("GET", "/metrics", headers=headers)).body.decode()
     [line] = [each for each in metrics.splitlines() if each.startswith("mcp_sessions ")]
     return int(float(line.split()[1]))
 
@@ -333,6 +335,31 @@ async def test_nobody_pushes_the_sessions_of_others_out(
         third = await of(host, one)  # now both have two
         assert [await status_of(each) for each in (quiet, second, third)] == [404, 200, 200]
         assert [await status_of(each) for each in many[-2:]] == [200, 200]
+
+
+@pytest.mark.requirement("J3")
+async def test_sessions_end_when_their_tokens_do(autojump_clock: Any) -> None:
+    """In whichever order they began, however many others have gone; later if another token came."""
+
+    async def verify(token: str) -> Authorization:
+        return Authorization(subject="alice", expires_at=time.time() + float(token))
+
+    async def of_token(seconds: int) -> LegacyClient:
+        return await connected(host, headers={"authorization": f"Bearer {seconds}"})
+
+    began = trio.current_time()
+    policy, options = HttpPolicy(verify=verify), SessionOptions(max_sessions=5)
+    async with hosting(registry_of(echo), policy, sessions=options) as host:
+        for _ in range(300):
+            await of_token(1000)
+        clients = [await of_token(seconds) for seconds in (300, 100, 200)]
+        clients[2].headers = {"authorization": "Bearer 400"}
+        assert await status_of(clients[2]) == 200
+        left = {}
+        for now in (50, 150, 250, 350, 450, 1050):
+            await trio.sleep_until(began + now)
+            left[now] = await sessions_of(host, {"authorization": "Bearer 1"})
+        assert left == {50: 5, 150: 4, 250: 4, 350: 3, 450: 2, 1050: 0}
 
 
 @pytest.mark.requirement("F2")
