@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, TypeVar
 
 import trio
@@ -21,8 +21,8 @@ Task = Callable[[], Awaitable[object]]
 
 
 @asynccontextmanager
-async def background_nursery() -> AsyncIterator[trio.Nursery]:
-    """Open a nursery that is cancelled at the end of the block.
+async def background_nursery(*tasks: Task) -> AsyncIterator[trio.Nursery]:
+    """Open a nursery that is cancelled at the end of the block, and run tasks in it.
 
     What the block raises leaves it as it is, not in an exception group. That holds for
     `trio.Cancelled`, too: to end the block from a task, cancel a scope around it, not the nursery.
@@ -30,10 +30,12 @@ async def background_nursery() -> AsyncIterator[trio.Nursery]:
     failure: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
+            for task in tasks:
+                nursery.start_soon(task)
             try:
                 yield nursery
-            except BaseException as error:  # raised again below
-                failure = error
+            except BaseException as error:  # raised again below, unless the nursery raises
+                failure = _without_first_frame(error)
             nursery.cancel_scope.cancel()
         if failure is not None:
             raise failure
@@ -41,13 +43,15 @@ async def background_nursery() -> AsyncIterator[trio.Nursery]:
         del failure  # a frame that refers to what passes through it makes a cycle
 
 
-@asynccontextmanager
-async def background_task(*tasks: Task) -> AsyncIterator[None]:
+def _without_first_frame(error: BaseException) -> BaseException:
+    """Have an exception refer no more to the frame that has caught it."""
+    traceback = error.__traceback__
+    return error.with_traceback(None if traceback is None else traceback.tb_next)
+
+
+def background_task(*tasks: Task) -> AbstractAsyncContextManager[trio.Nursery]:
     """Run tasks in a `background_nursery`."""
-    async with background_nursery() as nursery:
-        for task in tasks:
-            nursery.start_soon(task)
-        yield
+    return background_nursery(*tasks)
 
 
 async def run_all(tasks: Iterable[Task]) -> None:
