@@ -312,7 +312,7 @@ def signal_all(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 SLOW = re.compile(
-    r"^\S (?:note|warning) .*(?:\n .*)*? \[slow-[a-z-]+\]\n(?: .*\n)+\n?1 (?:note|warning)$",
+    r"^(?:\S (?:note|warning) .* \[slow-[a-z-]+\]\n(?: .*\n)+)+(?:(?:, )?\d (?:note|warning)s?)+$",
     re.MULTILINE,
 )
 """All that doctor finds wrong with a server, where that is its speed: this machine may be busy."""
