@@ -211,6 +211,17 @@ async def test_what_is_too_much_harms_nobody_beside_it(path: Path) -> None:
             assert (await store.get(key) is None) == key.startswith("a:large")
 
 
+async def test_room_that_has_expired_is_there_beside_what_is_too_much(
+    path: Path, clock: StoreClock
+) -> None:
+    async with SQLiteStore(path, max_bytes=MEGABYTE, clock=clock).open() as store:
+        await store.commit(Put("a:old", bytes(MEGABYTE * 3 // 4), ttl=9))
+        clock.advance(10)
+        with pytest.raises(StoreFull):
+            await store.commit(Put("a:large", bytes(2 * MEGABYTE), ttl=9))
+        await store.commit(Put("a:new", bytes(MEGABYTE * 3 // 4), ttl=9))
+
+
 async def test_a_store_that_is_locked_is_waited_for(path: Path, store: Store) -> None:
     with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
         other.execute("BEGIN IMMEDIATE")

@@ -197,6 +197,7 @@ class SQLiteStore(TablesStore):
             if not self._in_place():
                 raise StoreUnavailable(_GONE)
         except (sqlite3.Error, StoreError) as error:
+            self.write_tables.undo()
             reason = error if self._in_place() else StoreUnavailable(_GONE)
             alone = len(jobs) == 1 or isinstance(self._failure(reason), StoreUnavailable)
             for job in jobs:

@@ -101,6 +101,10 @@ class SQLiteTables:
         if self.version != self._stored_version:
             self._execute("UPDATE meta SET version = ?", (self.version,))
 
+    def undo(self) -> None:
+        """Note that a transaction was rolled back: what it swept is there again."""
+        self._swept = -inf
+
     # -- entries ------------------------------------------------------------------------------
 
     def load(self, key: str, now: float) -> Row | None:
