@@ -233,6 +233,23 @@ async def test_processes_that_start_and_end_keep_no_task_from_others(
         assert gates[1].begun == 1
 
 
+async def test_what_another_left_behind_does_not_hold_up_what_waits(autojump_clock: object) -> None:
+    store, gate, theirs = MemoryStore(), Gate(), TasksClient()
+    view = View(store)
+    with suppress(ClientError):
+        async with client_of(make(gate, store=view, lease=LEASE, max_running=1), theirs):
+            ids = [(await theirs.start("wait_again")).id for _ in range(3)]
+            await gate.has_begun(1)
+            view.is_dead = True
+    ours = TasksClient()
+    async with client_of(make(gate, store=store, lease=LEASE, max_running=1), ours):
+        await trio.sleep(LEASE + 1)  # with the second one; the first is due again
+        gate.open.set()
+        with trio.fail_after(LEASE / 4):
+            for id in ids:
+                assert (await ours.result(id)).text == "waited"
+
+
 async def test_servers_of_other_names_share_nothing() -> None:
     store, ours, theirs = MemoryStore(), TasksClient(), TasksClient()
     async with (

@@ -108,8 +108,8 @@ class Worker:
         if early <= 0:
             begun = await kept.store.claim(kept.begun, lease, limit=limit)
         left = limit - len(begun.entries)
-        if not left:
-            return begun
+        if not left:  # there may be some that wait, too
+            return Claimed(begun.entries, 0)
         waiting = await kept.store.claim(kept.queue, lease, limit=left)
         return Claimed([*begun.entries, *waiting.entries], min(begun.wait, waiting.wait))
 
