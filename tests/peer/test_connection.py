@@ -5,7 +5,7 @@ import json
 import pytest
 import trio
 from attrs import define, field
-from trio.testing import memory_stream_pair, wait_all_tasks_blocked
+from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_tasks_blocked
 
 from trio_mcp import Limits
 from trio_mcp.peer.connection import Connection
@@ -174,6 +174,25 @@ async def test_cancelled_it_gives_back_the_slots_of_calls_that_have_not_begun():
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
     assert shared.free == 100
+
+
+@pytest.mark.requirement("B9")
+@pytest.mark.parametrize("how", ["end of input", "stop"])
+async def test_it_ends_though_answers_to_what_it_cancels_are_not_read(how, autojump_clock):
+    stream, theirs = lockstep_stream_pair()  # where nothing is sent until it is read
+    limits = Limits(max_outgoing_bytes=1)
+    connection = Connection(StreamLines(theirs, 10_000), Toy(), limits)
+    longest = limits.shutdown_grace + limits.cancel_timeout + limits.flush_timeout
+    with trio.fail_after(longest):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(connection.run)
+            for method, params in (("work", {"seconds": 99, "timeout": 99}), ("now", {})):
+                message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+                await stream.send_all(json.dumps(message).encode() + b"\n")
+            if how == "stop":
+                connection.stop()
+            else:
+                await stream.send_stream.aclose()
 
 
 @pytest.mark.requirement("B9")

@@ -84,6 +84,7 @@ class Runner:
             if inbound.answer(request, answer) and not request.channel.respond_nowait(
                 request.id, request.reply
             ):
+                self.look_again()  # `drain` waits for the answer, and not for room to send it
                 await request.channel.respond(request.id, request.reply)
         finally:
             self._running.discard(request)
@@ -144,7 +145,7 @@ class Runner:
             self._answered.unpark_all()
 
     def look_again(self) -> None:
-        """Have `drain` look at what is still open: something was closed without being run."""
+        """Have `drain` look at what is still open, and what is not answered yet."""
         if self._drains:
             self._answered.unpark_all()
 
