@@ -681,3 +681,10 @@ class Worker:
 def progress_meta(token: str | int = "p") -> dict[str, Any]:
     """The `_meta` of a request that wants to hear of progress."""
     return {"progressToken": token}
+
+
+async def sessions_of(host: Host, headers: dict[str, str] | None = None) -> int:
+    """How many sessions there are."""
+    metrics = (await host.ask("GET", "/metrics", headers=headers)).body.decode()
+    [line] = [each for each in metrics.splitlines() if each.startswith("mcp_sessions ")]
+    return int(float(line.split()[1]))

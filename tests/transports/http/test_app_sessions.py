@@ -21,18 +21,12 @@ from tests.transports.http.support import (
     hosting,
     legacy,
     progress_meta,
+    sessions_of,
 )
 from trio_mcp import Context, HttpPolicy, Limits, Registry, SessionOptions
 from trio_mcp.auth import Authorization
 
 TOKENS = HttpPolicy(tokens={"a-token": "alice", "b-token": "bob"})
-
-
-async def sessions_of(host: Host, headers: dict[str, str] | None = None) -> int:
-    """How many sessions there are."""
-    metrics = (await host.ask("GET", "/metrics", headers=headers)).body.decode()
-    [line] = [each for each in metrics.splitlines() if each.startswith("mcp_sessions ")]
-    return int(float(line.split()[1]))
 
 
 async def status_of(client: LegacyClient) -> int:

@@ -21,6 +21,7 @@ from tests.transports.http.support import (
     Response,
     Worker,
     progress_meta,
+    sessions_of,
 )
 from trio_mcp import Context, HttpPolicy, Registry, SessionOptions, http_app
 from trio_mcp.middleware import McpRequest
@@ -477,6 +478,18 @@ async def test_an_end_is_answered_once_others_will_have_heard_of_it(
         news.set()
         await wait_all_tasks_blocked()
         assert answers == [200]
+
+
+async def test_a_session_that_was_ended_elsewhere_counts_here_no_more() -> None:
+    async with fleet(echoing) as those:
+        one, other, _ = (LegacyClient(host) for host in those.hosts)
+        await one.initialize()
+        other.session = one.session
+        assert (await other.begin("ping").end()).status == 200
+        assert await sessions_of(other.host) == 1
+        assert await one.delete() == 200
+        await wait_all_tasks_blocked()
+        assert await sessions_of(other.host) == 0
 
 
 async def test_an_end_holds_here_too_if_its_client_does_not_wait_for_it() -> None:

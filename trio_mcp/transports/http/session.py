@@ -249,8 +249,10 @@ class HttpSession:
         id: str,
         sharing: SessionSharing,
         nursery: trio.Nursery,
+        on_end: Callable[[], object],
     ) -> None:
         self.id: Final = id
+        self._on_end = on_end
         self.sharing: Final = sharing
         self.owner: Final = http.owner
         # All instances name it alike, in logs and to handlers; its id lets people in.
@@ -354,6 +356,7 @@ class HttpSession:
         if self._is_over:
             return
         self._is_over = True
+        self._on_end()
         self.inbound.cancel_all()
         self.requests.end("the session has ended")
         for stream in list(self._streams.values()):
@@ -425,7 +428,7 @@ class HttpSession:
 
     def forget(self, stream: SessionStream) -> None:
         """Forget a stream: no client can come back to it."""
-        if stream is not self.standalone:
+        if stream is not self._standalone:
             self._streams.pop(stream.name, None)
             stream.drop()
 

@@ -6,6 +6,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import ClassVar, Final
@@ -88,10 +89,18 @@ class Sessions:
         self._make_room(http.owner)
         store = self._store_for(http.owner)
         slots = self._shares.slots_of(http.owner)
-        session = HttpSession(
-            self._server, self.options, http, store, slots, self._runner, id, sharing, self._nursery
+        session = self._sessions[id] = HttpSession(
+            self._server,
+            self.options,
+            http,
+            store,
+            slots,
+            self._runner,
+            id,
+            sharing,
+            self._nursery,
+            on_end=partial(self._sessions.pop, id, None),  # it may be ended at another instance
         )
-        self._sessions[session.id] = session
         if http.deadline < inf:
             self._note_expiry(session)
         return session
@@ -184,9 +193,7 @@ class Sessions:
         self.end(session)
 
     def end(self, session: HttpSession | _Lasting) -> None:
-        if isinstance(session, HttpSession):
-            self._sessions.pop(session.id, None)
-        else:
+        if isinstance(session, _Lasting):
             self._lasting.pop(session, None)
         session.end()
 
