@@ -18,6 +18,8 @@ from tests.transports.http.fleet import Fleet, fleet
 from tests.transports.http.support import Host
 from trio_mcp import HttpPolicy, McpError, connect
 from trio_mcp.extensions.tasks import Tasks, TasksClient
+from trio_mcp.store.changes import Claimed
+from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.opening import open_store
 
 pytestmark = [
@@ -179,6 +181,35 @@ async def test_what_is_cancelled_before_it_began_makes_room_at_once(
         for id in again:
             assert (await ended(there, ALICE, id))["status"] == "completed"
     assert "WARNING" not in caplog.text
+
+
+class FarStore(MemoryStore):
+    """A store whose answers take a second once something was claimed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.claimed = trio.Event()
+
+    async def claim(self, folder: str, lease: float, *, limit: int = 1) -> Claimed:
+        claimed = await super().claim(folder, lease, limit=limit)
+        if claimed.entries:
+            self.claimed.set()
+            await trio.sleep(1)
+        return claimed
+
+
+async def test_what_is_cancelled_while_it_is_claimed_harms_no_other(autojump_clock: Any) -> None:
+    gate, store = Gate(), FarStore()
+    async with fleet(lambda: make(gate, ttl=1e9, max_running=4), TOKENS, 1, store) as those:
+        (host,) = those.hosts
+        ids = [await call(host, ALICE, "wait") for _ in range(5)]
+        await store.claimed.wait()  # one or both of those for which Alice has no slot
+        await about(host, ALICE, "tasks/cancel", ids[3])
+        await trio.sleep(2)
+        gate.open.set()
+        for id in (*ids[:3], ids[4]):
+            assert (await ended(host, ALICE, id))["status"] == "completed"
+    assert gate.begun == 4
 
 
 async def test_answers_bring_no_more_than_a_share_back(tmp_path: Path, mock_clock: Any) -> None:

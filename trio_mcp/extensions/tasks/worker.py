@@ -68,7 +68,7 @@ class Worker:
 
     async def _take_some(self) -> float:
         """Begin as many tasks as there are slots. Return the seconds until more are due."""
-        slots, kept, lease = self.host.slots, self.host.kept, self.host.lease
+        slots, lease = self.host.slots, self.host.lease
         await slots.wait()
         taken, held = 1, list[Change]()
         try:
@@ -94,9 +94,18 @@ class Worker:
         finally:
             for _ in range(taken):
                 slots.release()
-        if held:
-            await kept.store.commit(*held, News(kept.queue))
+        await self._hold(held)
         return claimed.wait
+
+    async def _hold(self, held: list[Change]) -> None:
+        """Let others have tasks soon that wait for a slot here, unless their owner ends them."""
+        kept = self.host.kept
+        while held:
+            try:
+                await kept.store.commit(*held, News(kept.queue))
+                return
+            except Conflict as conflict:
+                held.remove(conflict.change)
 
     async def _claim(self, limit: int) -> Claimed:
         """Claim tasks that are due, first those that other processes have begun."""
