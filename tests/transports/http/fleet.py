@@ -113,5 +113,8 @@ async def fleet(
         except BaseException as error:
             failure = error
         nursery.cancel_scope.cancel()
+    if isinstance(failure, trio.Cancelled):
+        await trio.lowlevel.checkpoint_if_cancelled()
+        raise AssertionError("an app has ended by itself") from failure
     if failure is not None:
         raise failure
