@@ -25,7 +25,7 @@ from tests.transports.http.support import (
 )
 from trio_mcp import Context, HttpPolicy, Registry, SessionOptions, http_app
 from trio_mcp.middleware import McpRequest
-from trio_mcp.store.changes import Change, Put
+from trio_mcp.store.changes import Append, Change, Put
 from trio_mcp.store.errors import StoreUnavailable
 from trio_mcp.store.memory import MemoryStore
 from trio_mcp.transports.http.sharing import session
@@ -511,6 +511,31 @@ async def test_an_end_holds_here_too_if_its_client_does_not_wait_for_it() -> Non
         ending.disconnect()
         await wait_all_tasks_blocked()
         assert (await client.begin("ping").end()).status == 404
+
+
+async def test_a_stream_is_closed_with_its_session_though_its_events_were_not_written() -> None:
+    class Stuck(MemoryStore):
+        async def commit(self, *changes: Change) -> list[int]:
+            if isinstance(changes[0], Append) and ":stream/" in changes[0].key:
+                await trio.sleep_forever()
+            return await super().commit(*changes)
+
+    async def close(context: Context) -> None:
+        await context.log("warning", "one")
+        context.close_sse_stream()
+        await trio.sleep_forever()
+
+    async with fleet(lambda: registry_of(close), store=Stuck()) as those:
+        client = LegacyClient(those.hosts[0])
+        await client.initialize()
+        call = client.begin_call("close")
+        await wait_all_tasks_blocked()
+        assert call.status == 200
+        assert await client.delete() == 200
+        await wait_all_tasks_blocked()
+        has_ended = call.ended.is_set()
+        call.disconnect()  # or this would hang where it has not
+        assert has_ended
 
 
 async def test_a_session_that_was_ended_does_not_come_back(

@@ -88,8 +88,9 @@ class Recorder:
             await self._moved.park()
 
     async def written(self) -> None:
+        """Wait until all is written that is to be up to now, or until the session has ended."""
         last = self._unwritten[-1] if self._unwritten else None
-        while any(item is last for item in self._unwritten):
+        while self._start_soon is not None and any(item is last for item in self._unwritten):
             await self._moved.park()
 
     def touch(self, about: str, sign: Put) -> None:
@@ -145,6 +146,7 @@ class Recorder:
         finally:
             self._start_soon = None
             del self._lost
+            self._moved.unpark_all()
 
     def _begin_writing(self) -> None:
         if self._unwritten and not self._is_writing and self._start_soon is not None:
