@@ -52,6 +52,15 @@ async def test_a_tool_error_is_told_as_it_is(revision, text):
     assert failure_of(await answer_to(ToolError(text), revision)) == text
 
 
+@pytest.mark.parametrize("error", [ToolError("no"), McpError(-32050, "no")])
+async def test_an_instance_that_each_call_raises_keeps_no_call(error):
+    """Python adds to its traceback each time, and so to the frames that it refers to."""
+    async with serving(returning(error)) as (client, _):
+        for _ in range(3):
+            await client.call("give")
+    assert error.__traceback__ is None
+
+
 @pytest.mark.requirement("B6")
 @pytest.mark.parametrize("error", [ToolError(), ToolError(""), MuteToolError("x")])
 async def test_a_tool_error_without_words(error):

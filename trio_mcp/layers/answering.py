@@ -71,7 +71,10 @@ def _answer_to(call: Call, error: BaseException, raised: BaseException) -> Answe
     """Answer a call that has raised. A frame that it was raised through must not refer to it."""
     exchange: Exchange = call.exchange
     if not exchange.scope.cancel_called:
-        return exchange.ended(*failure(call, error, raised))
+        answer = exchange.ended(*failure(call, error, raised))
+        if isinstance(error, TOLD):  # an instance that is raised by all calls would keep them all
+            error.__traceback__ = None
+        return answer
     if not isinstance(error, TOLD):
         exchange.log_error(f"{_failed(call, raised)} while it was cancelled", error)
     return exchange.cut_short()
