@@ -262,6 +262,25 @@ async def test_what_is_damaged_or_newer_is_told_and_in_nobodys_way(
         assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
 
 
+async def test_a_damaged_count_ends_no_server(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, gate, ours = MemoryStore(), Gate(), TasksClient()
+    async with client_of(make(gate, store=store, max_running=1), ours) as client:
+        await ours.start("wait")
+        left = (await ours.start("add", {"a": 1, "b": 2})).id
+        kept = KeptTasks(store, "jobs")
+        await store.commit(
+            Put(kept.key("queue", left), b"1", ttl=inf, delay=0),  # begun, and not to run again
+            Put(kept.queue.replace("queue", "unfinished"), b"many", ttl=inf),
+        )
+        await gate.has_begun(1)
+        gate.open.set()
+        await trio.sleep(1)
+        assert f"Task {left} cannot be run" in caplog.text
+        assert await client.call_tool("plain", returns=str) == "plain"
+
+
 class Counting(MemoryStore):
     """A store that counts what it is asked for."""
 

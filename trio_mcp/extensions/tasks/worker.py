@@ -140,7 +140,7 @@ class Worker:
         prepared = None
         try:
             prepared = await self._prepared(claim)
-        except Damaged as error:
+        except (Damaged, ValueError) as error:  # the latter of what counts tasks
             logger.error("Task %s cannot be run: %s", claim.id, error)
         except Conflict:
             pass  # it has ended, or another process has it
