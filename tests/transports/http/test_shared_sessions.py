@@ -25,7 +25,7 @@ from tests.transports.http.support import (
 )
 from trio_mcp import Context, HttpPolicy, Registry, SessionOptions, http_app
 from trio_mcp.middleware import McpRequest
-from trio_mcp.store.changes import Append, Change, Put
+from trio_mcp.store.changes import Append, Change, Entry, Put
 from trio_mcp.store.errors import StoreUnavailable
 from trio_mcp.store.memory import MemoryStore
 from trio_mcp.transports.http.sharing import session
@@ -310,6 +310,37 @@ async def test_a_change_right_after_subscribing_is_told(is_open: bool, changing:
             those.views[2].hears_of_sessions.set()
             message = await stream.message()
             assert message["params"]["uri"] == "news://today"
+
+
+class Late(MemoryStore):
+    """A store in memory that keeps back what it has read of a session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hands_over = trio.Event()
+
+    async def get(self, key: str) -> Entry | None:
+        entry = await super().get(key)
+        if key.endswith(":about"):
+            await self.hands_over.wait()
+        return entry
+
+
+async def test_what_was_read_before_a_subscription_does_not_undo_it() -> None:
+    registries: list[Registry] = []
+    store = Late()
+    async with fleet(partial(news, registries), size=1, store=store) as those:
+        client = those.client()
+        await client.initialize()
+        await wait_all_tasks_blocked()  # the instance looks at the session
+        await client.request("resources/subscribe", {"uri": "news://today"})
+        store.hands_over.set()
+        stream = client.get()
+        await stream.started()
+        await wait_all_tasks_blocked()
+        registries[0].notify_resource_updated("news://today")
+        with trio.fail_after(TIME_LIMIT):
+            assert (await stream.message())["params"]["uri"] == "news://today"
 
 
 async def test_a_change_that_was_there_before_is_not_told() -> None:

@@ -146,8 +146,11 @@ class SharedSession(SessionSharing):
         self._is_known.set()
 
     async def _look(self) -> Entry | None:
-        now = trio.current_time()
-        entry = await self._store.get(self._about_key)
+        while True:
+            now, known = trio.current_time(), self._version
+            entry = await self._store.get(self._about_key)
+            if self._version == known:
+                break  # otherwise this may have been read before what was written or read meanwhile
         if entry is not None and entry.value != _ENDED:
             self._version = entry.version
             self._about = loads(entry.value)
