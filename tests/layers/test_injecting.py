@@ -522,7 +522,7 @@ def test_what_cannot_fill_a_parameter_is_refused_at_registration() -> None:
     assert "function 'Picky', parameter 'token': nothing fills it" in said
     for abstract in (Iterator, Closable):
         said = refusal(int, Depends(abstract))
-        assert f"the class {abstract.__qualname__} is abstract, so no object of it can be" in said
+        assert f"the class {abstract.__qualname__} is abstract; depend on a function" in said
     assert "put Depends(…) outermost" in refusal(Annotated[int, Depends(number)] | None)
     assert "put Depends(…) outermost" in refusal(list[Annotated[int, Depends(number)]])
     assert "has 2 of them" in refusal(Annotated[int, Depends(number), Depends(thread)])

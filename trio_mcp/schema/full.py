@@ -90,9 +90,8 @@ class ErrorFormatter:
         return f"Unexpected {named(self.noun, told)}; {self._takes(path, known)}."
 
     def _takes(self, path: list[str | int], known: Iterable[str]) -> str:
-        taker = f"{join_path(path)!r}" if path else "it"
-        if self.noun != "argument" and not path:
-            taker = f"the {self.noun}"
+        whole = "it" if self.noun == "argument" else f"the {self.noun}"
+        taker = f"{join_path(path)!r}" if path else whole
         names = join_words(map(repr, known), ",", limit=20).replace(" , ", ", ")
         return f"{taker} takes {names or f'no {self.noun}s'}"
 

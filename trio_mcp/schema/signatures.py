@@ -44,21 +44,15 @@ def check_function(function: Any, *, is_dependency: bool = False) -> None:
                 f"the class {function.__qualname__} is not a function; register a function that "
                 "makes and returns one"
             )
-        if _is_abstract(function):
+        if inspect.isabstract(function) or getattr(function, "_is_protocol", False):
             raise SchemaError(
-                f"the class {function.__qualname__} is abstract, so no object of it can be made; "
-                "depend on a function that returns one of a class that is not"
+                f"the class {function.__qualname__} is abstract; depend on a function instead"
             )
-        return
     if yields(function) and not is_dependency:
         raise SchemaError(
             f"function {name_of(function)!r} yields, but a request has one answer; collect "
             "the values and return a list (a Context's progress() tells how far it is)"
         )
-
-
-def _is_abstract(kind: type) -> bool:
-    return inspect.isabstract(kind) or getattr(kind, "_is_protocol", False)
 
 
 def yields(function: Any) -> bool:
