@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 import trio
@@ -47,11 +47,6 @@ def _without_first_frame(error: BaseException) -> BaseException:
     """Have an exception refer no more to the frame that has caught it."""
     traceback = error.__traceback__
     return error.with_traceback(None if traceback is None else traceback.tb_next)
-
-
-def background_task(*tasks: Task) -> AbstractAsyncContextManager[trio.Nursery]:
-    """Run tasks in a `background_nursery`."""
-    return background_nursery(*tasks)
 
 
 async def run_all(tasks: Iterable[Task]) -> None:

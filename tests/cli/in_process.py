@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from tests.cli.programs.faulty import END, Faulty
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.cli.probing.base import Era, Timeouts
 from trio_mcp.cli.probing.stdio import StdioProbe
 
@@ -80,7 +80,7 @@ async def probe(
     """Run a server for the length of a block and talk to it, as `open_stdio_probe` does."""
     process = FaultyInProcess(server)
     probe = StdioProbe(era, process, timeouts)  # type: ignore[arg-type]
-    async with background_task(process.run), background_task(probe.read):
+    async with background_nursery(process.run), background_nursery(probe.read):
         yield probe
 
 

@@ -16,7 +16,7 @@ import trio.testing
 from tests.cli.support import COMMAND, CommandLine, faulty
 from tests.support.processes import TIME_LIMIT, Server, call, lines, parse, run, running, text_of
 from trio_mcp import connect
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.cli.reload import watching as watching_module
 from trio_mcp.cli.reload.client_state import ClientState
 from trio_mcp.cli.reload.command import Relay
@@ -231,7 +231,7 @@ async def test_what_a_server_has_not_answered_at_its_exit_is_answered_then() -> 
     to_relay, changes = trio.open_memory_channel[None](1)
     relay = Relay(ours, partial(trio.run_process, DIES, check=False), changes, timeout=60)
     with to_relay, trio.fail_after(60):
-        async with background_task(relay.run):
+        async with background_nursery(relay.run):
             await client.send_all(lines(call(1, "version")))
             (answer,) = parse(await client.receive_some())
     assert answer["id"] == 1

@@ -22,7 +22,7 @@ from attrs import define, field
 from trio.testing import memory_stream_pair
 
 from trio_mcp import HttpOptions
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.wire.sse import encode_event
 
 MODERN = "2026-07-28"
@@ -299,7 +299,7 @@ async def serving(
         await trio.serve_listeners(serve, listeners)
 
     with trio.fail_after(TIME_LIMIT):
-        async with background_task(listen):
+        async with background_nursery(listen):
             yield f"{scheme}://127.0.0.1:{port}{path}"
             await script.wait_for(lambda: script.connections == 0)
 
@@ -378,7 +378,7 @@ async def in_memory(
             ready.set()
             await trio.sleep_forever()
 
-    async with background_task(run):
+    async with background_nursery(run):
         await ready.wait()
         network = networks[0]
         http = HttpOptions(client_factory=network.make_client, **options)

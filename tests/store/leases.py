@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 import trio
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.store.changes import ABSENT, Check, Conflict, Delete, Put, Touch
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.leases import leased
@@ -18,7 +18,7 @@ from trio_mcp.store.protocol import Store
 async def heartbeat(store: Store, touch: Touch, seconds: float) -> AsyncIterator[None]:
     """Renew a lease or a claimed entry while the block lasts."""
     with leased(store, touch, seconds) as renew:
-        async with background_task(renew):
+        async with background_nursery(renew):
             yield
 
 

@@ -634,6 +634,18 @@ def json_texts(draw, depth: int = 0) -> tuple[str, bool]:
     return (f"[{inside}]" if kind == 3 else f"{{{inside}}}"), repeated
 
 
+def assert_exact(message, text, repeated):
+    """Make sure that a message holds the value that a text says, or is refused for a key."""
+    if repeated:
+        assert isinstance(message, Malformed)
+        assert "repeated key" in message.error.message
+    else:
+        assert isinstance(message, Request)
+        assert repr(message.params["value"]).replace("-0", "0") == repr(json.loads(text)).replace(
+            "-0", "0"
+        )
+
+
 @pytest.mark.parametrize(
     ("padding", "filler"),
     [(0, ""), (5_000, "x"), (300_000, "x"), (5_000, r"\""), (5_000, r",\"\n")],
@@ -644,30 +656,14 @@ def test_what_is_written_differently_is_served_exactly_and_what_is_lost_refused(
 ):
     """However long the message is, and whether strings, or escapes, are most of it."""
     text, repeated = case
-    message = decode(request_with(text, padding, filler))
-    if repeated:
-        assert isinstance(message, Malformed)
-        assert "repeated key" in message.error.message
-    else:
-        assert isinstance(message, Request)
-        assert repr(message.params["value"]).replace("-0", "0") == repr(json.loads(text)).replace(
-            "-0", "0"
-        )
+    assert_exact(decode(request_with(text, padding, filler)), text, repeated)
 
 
 @given(case=st.data(), row=st.sampled_from([*ROWS.values()]), at=st.integers(0, 500))
 def test_rows_are_served_exactly_or_refused(case, row, at):
     other, repeated = case.draw(json_texts())
     text = among(row, at, other)
-    message = decode(request_with(text))
-    if repeated:
-        assert isinstance(message, Malformed)
-        assert "repeated key" in message.error.message
-    else:
-        assert isinstance(message, Request)
-        assert repr(message.params["value"]).replace("-0", "0") == repr(json.loads(text)).replace(
-            "-0", "0"
-        )
+    assert_exact(decode(request_with(text)), text, repeated)
 
 
 # -- speed ------------------------------------------------------------------------------------

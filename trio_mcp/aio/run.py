@@ -33,7 +33,7 @@ from weakref import finalize, ref
 import trio
 
 from trio_mcp.aio.crossing import Crossing, Message, current_crossing, resolve, settled
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.loggers import logger_of
 
 logger = logger_of("trio_mcp.aio")
@@ -144,7 +144,7 @@ class TrioRun(Crossing):
     async def _main(self) -> None:
         current_crossing.set(self)
         self.waker.begin()
-        async with background_task(self._lose_patience), trio.open_nursery() as self.nursery:
+        async with background_nursery(self._lose_patience), trio.open_nursery() as self.nursery:
             self._token = trio.lowlevel.current_trio_token()
             self._to_trio.empty()  # posted before there was a token to wake it with
             await self._stopping.wait()

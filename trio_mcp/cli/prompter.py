@@ -23,7 +23,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.cli.failures import require
 from trio_mcp.cli.screen import Screen
 from trio_mcp.loggers import harmless
@@ -60,7 +60,7 @@ class Prompt:
             finally:
                 self._give_up()
 
-        async with background_task(give_up_when_cancelled):
+        async with background_nursery(give_up_when_cancelled):
             with trio.CancelScope(shield=True):
                 answer = await trio.to_thread.run_sync(self._read, label, default, choices)
             if isinstance(answer, Exception):

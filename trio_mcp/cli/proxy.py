@@ -13,7 +13,7 @@ import trio
 from attrs import evolve, frozen
 from cyclopts import Parameter, validators
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.cli.failures import OK, Failure, Interrupted, Usage, one_line
 from trio_mcp.cli.http_options import HttpServerOptions
 from trio_mcp.cli.logs import LogOptions
@@ -200,7 +200,7 @@ async def _gathered(
             )
             if changes is not None:
                 follow = partial(_follow, file, changes, found)
-                await stack.enter_async_context(background_task(follow))
+                await stack.enter_async_context(background_nursery(follow))
             yield found
     except (ConfigError, ModuleNotFoundError) as error:
         raise Failure(str(error)) from None
@@ -225,7 +225,7 @@ def _serve(
         begun = trio.Event()
         with trio.CancelScope() as scope:
             watch = partial(_end_with_client, scope, begun)
-            async with background_task(*[] if http.is_wanted else [watch]), opened as registry:
+            async with background_nursery(*[] if http.is_wanted else [watch]), opened as registry:
                 begun.set()
                 await server(registry)
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import trio
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.cli.failures import Interrupted
 from trio_mcp.system.signals import ENDING, end_by
 
@@ -45,7 +45,7 @@ async def _interruptible(main: Callable[[], Awaitable[T]], on_interrupt: Callabl
     minded = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
     scope = trio.CancelScope()
     with trio.open_signal_receiver(*minded) as signals:
-        async with background_task(partial(watch, signals)):
+        async with background_nursery(partial(watch, signals)):
             with scope:
                 return await main()
     raise Interrupted(status)

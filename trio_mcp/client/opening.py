@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from trio_mcp.background import background_task, run_all
+from trio_mcp.background import background_nursery, run_all
 from trio_mcp.client.client import Client
 from trio_mcp.client.http.options import HttpOptions
 from trio_mcp.client.session import ClientSession, ConnectOptions
@@ -330,7 +330,7 @@ async def _connected(
             ended = partial(AlreadyConnected, "this stream is in use by another task")
         session.close(ended)
 
-    async with background_task(run):
+    async with background_nursery(run):
         try:
             yield await _introduced(session, era, limit)
         finally:

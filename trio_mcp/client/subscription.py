@@ -15,7 +15,7 @@ from typing import Final
 
 import trio
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.client.changes import ChangeStream
 from trio_mcp.client.result import is_not_found
 from trio_mcp.client.session import ClientRequest, ClientSession
@@ -88,7 +88,7 @@ async def _listening(session: ClientSession, stream: ChangeStream) -> AsyncItera
             stream.agree({})  # it tells of nothing, which is less than was wanted, but no failure
             await _end_with(session, stream)
 
-    async with background_task(listen):
+    async with background_nursery(listen):
         with limit.scope() as scope:
             await stream.agreed.wait()
         if scope.cancelled_caught:
@@ -134,7 +134,7 @@ async def _subscribed(session: ClientSession, stream: ChangeStream) -> AsyncIter
         if _offers(session, "resources", "subscribe"):
             await _join(session, stream.uris, mine)
         stream.uris = frozenset(mine)
-        async with background_task(partial(_end_with, session, stream)):
+        async with background_nursery(partial(_end_with, session, stream)):
             yield
     finally:
         # Shielded: who leaves by being cancelled has subscribed as well, and the server goes on

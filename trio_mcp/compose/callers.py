@@ -16,7 +16,7 @@ from typing import ClassVar
 import trio
 from attrs import Factory, define, field
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.client.client import Client
 from trio_mcp.client.connect import ClientConnection
 from trio_mcp.client.state import Disconnected
@@ -151,7 +151,7 @@ class CallerConnections:
                 async with self._open(connection.calls, connection.key) as client:
                     connection.client = client
                     connection.settled.set()
-                    async with background_task(
+                    async with background_nursery(
                         partial(connection.end_when_idle, self._idle),
                         partial(self._attend, client, connection.key),
                     ):

@@ -11,7 +11,7 @@ from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
 import trio
 from attrs import frozen
 
-from trio_mcp.background import background_task, run_all
+from trio_mcp.background import background_nursery, run_all
 from trio_mcp.client.client import Client
 from trio_mcp.client.connect import check_limits, connect
 from trio_mcp.client.handlers import Handlers
@@ -410,7 +410,7 @@ async def connect_all(
     servers = {config.name: made(config) for config in configs}
     connections = [server._connection for server in servers.values()]
     try:
-        async with background_task(*[connection.run for connection in connections]):
+        async with background_nursery(*[connection.run for connection in connections]):
             with trio.move_on_after(wait):
                 for connection in connections:
                     await connection.settled.wait()

@@ -87,6 +87,6 @@ class ResponseOnly(ReplyChannel):
         self.reply = reply or self.reply
 
     def take(self) -> Reply | None:
-        """Return the answer, and keep it no longer: it may know of what knows this channel."""
+        """Return the answer, and forget it: it may refer to what refers to this channel."""
         reply, self.reply = self.reply, None
         return reply

@@ -7,8 +7,7 @@ everybody's (`watch`): that costs a request a third less than a scope of its own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from math import inf
 from typing import Any
 
@@ -23,11 +22,11 @@ from trio_mcp.peer.outbound import (
     OutgoingRequest,
     notification_line,
 )
-from trio_mcp.peer.time_limits import TimeLimit
+from trio_mcp.peer.time_limits import Pausable, TimeLimit
 from trio_mcp.wire.jsonrpc import Id, Json
 
 
-class OpenRequests(Outbound):
+class OpenRequests(Outbound, Pausable):
     """Our own requests that wait for their responses, and the watch over their deadlines.
 
     Args:
@@ -106,15 +105,6 @@ class OpenRequests(Outbound):
         line = request.cancellation
         if line is not None:
             lines.put_nowait(line)
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Let no deadline pass during the block: the other side waits for us."""
-        self.pause(trio.current_time())
-        try:
-            yield
-        finally:
-            self.resume(trio.current_time())
 
     async def watch(self) -> None:
         """Give up the requests whose deadline passes; until cancelled."""

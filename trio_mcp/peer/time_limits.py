@@ -37,8 +37,29 @@ def pausable(*pauses: Pause) -> Iterator[None]:
         _around.reset(token)
 
 
+class Pausable:
+    """What can stand still for the length of a block."""
+
+    def pause(self, now: float) -> None:
+        """Stand still from now on. Pauses may overlap."""
+        raise NotImplementedError
+
+    def resume(self, now: float) -> None:
+        """End a pause."""
+        raise NotImplementedError
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let no time pass during the block: a person, or the other side, is waited for."""
+        self.pause(trio.current_time())
+        try:
+            yield
+        finally:
+            self.resume(trio.current_time())
+
+
 @define(eq=False, repr=False, slots=False)
-class TimeLimit:
+class TimeLimit(Pausable):
     """Until when something may take. Pauses may overlap.
 
     Each request has one, and few are paused or renewed: what only those need has its default in the
@@ -93,15 +114,6 @@ class TimeLimit:
             self._due = max(self._due, self._since + seconds)
         else:
             self.deadline = max(self.deadline, now + seconds)
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Let it stand still during the block."""
-        self.pause(trio.current_time())
-        try:
-            yield
-        finally:
-            self.resume(trio.current_time())
 
     @contextmanager
     def scope(self) -> Iterator[trio.CancelScope]:

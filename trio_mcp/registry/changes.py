@@ -130,7 +130,7 @@ class Listener:
         self.tell_nowait: TellNowait | None = None
         """Tells of changes in place of a task that waits in `next`, which is woken for others."""
         self.on_queued: Callable[[], object] | None = None
-        """Has what is queued told (`rest`), where no task waits in `next`."""
+        """Called when a change is queued, to tell of it by `rest`; then no task waits in `next`."""
         for uri in uris:
             self.watch(uri)
 

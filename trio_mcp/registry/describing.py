@@ -28,7 +28,7 @@ def check_names(options: Mapping[str, Any], known: Any, kind: str = "tool option
     Args:
         options: Those that were given.
         known: What has the annotations.
-        kind: What others have: the message says what to write here (`EQUIVALENTS`).
+        kind: Where to look in `EQUIVALENTS` for what to write instead; the message says it.
     """
     for name in options:
         if name not in known.__annotations__:
@@ -38,7 +38,7 @@ def check_names(options: Mapping[str, Any], known: Any, kind: str = "tool option
 
 
 def advising(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Have a function that lacks an option say what to write instead, as `check_names` does."""
+    """Decorate a function so that an unknown option is refused as by `check_names`."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)

@@ -36,7 +36,7 @@ def leased(store: Store, touch: Touch, seconds: float) -> Iterator[Task]:
     Example:
         >>> (entry,) = (await store.claim("jobs:queue", 30)).entries
         >>> with leased(store, Touch(entry.key, delay=30, expect=entry.version), 30) as renew:
-        ...     async with background_task(renew):
+        ...     async with background_nursery(renew):
         ...         await work(entry)
     """
     finished = False

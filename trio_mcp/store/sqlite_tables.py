@@ -126,13 +126,13 @@ class SQLiteTables:
             )
 
     def set_value(self, key: str, version: int, value: bytes) -> None:
-        """Change an entry that exists: less has to be written than by `save`."""
+        """Change the value of an entry that exists. `save` writes the indexes as well."""
         self._execute(
             "UPDATE entries SET version = ?, value = ? WHERE key = ?", (version, value, key)
         )
 
     def set_times(self, key: str, version: int, expires: float, due: float | None) -> None:
-        """Likewise, whatever it has as its value."""
+        """Change when an entry that exists expires, and when it is due; its value stays."""
         self._execute(
             "UPDATE entries SET version = ?, expires = ?, due = ? WHERE key = ?",
             (version, expires, due, key),

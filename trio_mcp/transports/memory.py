@@ -19,7 +19,7 @@ from typing import Self
 import trio
 from attrs import evolve, frozen
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.peer.channel import ResponseOnly
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Inbound, Slots
@@ -106,7 +106,7 @@ async def serve_in_memory(registry: Registry, limits: Limits) -> AsyncIterator[M
             finally:
                 finished.set()
 
-        async with background_task(serve):
+        async with background_nursery(serve):
             try:
                 with ours:
                     yield ours

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal, get_args
 import trio
 from attrs import Attribute, field, frozen, validators
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.checks import is_a, names_only
 from trio_mcp.errors import (
     CannotStart,
@@ -396,7 +396,7 @@ async def open_process(
     transport = StdioTransport(process, group, options, limits)
     try:
         # Cancelled at the end, because a child may hold stderr open forever.
-        async with background_task(
+        async with background_nursery(
             transport._watch, partial(transport._drain_stderr, process.stderr)
         ):
             try:

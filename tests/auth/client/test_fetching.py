@@ -15,7 +15,7 @@ from tests.client.http_support import Incoming, Script
 from tests.support.turns import turns_of_another_task
 from trio_mcp.auth import Fetching
 from trio_mcp.auth.fetching import MOST_BYTES
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.client.http.endpoint import Reply
 from trio_mcp.errors import AuthorizationError
 
@@ -56,7 +56,7 @@ async def listening(script: Script) -> AsyncIterator[str]:
     async def serve() -> None:
         await trio.serve_listeners(script.serve, listeners)
 
-    async with background_task(serve):
+    async with background_nursery(serve):
         yield f"http://127.0.0.1:{port}"
 
 

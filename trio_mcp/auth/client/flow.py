@@ -30,7 +30,7 @@ from trio_mcp.auth.documents import ClientRegistration, ServerMetadata
 from trio_mcp.auth.fetching import Fetching
 from trio_mcp.auth.scopes import is_scope
 from trio_mcp.auth.urls import origin
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.errors import AuthorizationError
 from trio_mcp.system.responses import drain
 
@@ -340,7 +340,7 @@ async def _finished() -> AsyncIterator[None]:
             # Until it is cancelled from outside, the block has all the time that it wants.
             shield.deadline = trio.current_time() + _GRACE
 
-    async with background_task(wait_for_cancellation):
+    async with background_nursery(wait_for_cancellation):
         with shield:
             yield
         if shield.cancelled_caught:

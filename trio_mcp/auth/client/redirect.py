@@ -20,7 +20,7 @@ import trio
 from attrs import define, field, frozen
 
 from trio_mcp.auth.digests import digest_of, same
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.errors import AuthorizationError
 
 METHOD: Final = "S256"
@@ -136,7 +136,7 @@ async def receiving(pkce: Pkce, *, port: int, host: str) -> AsyncIterator[Redire
         raise AuthorizationError(f"cannot listen on port {port}: {error.strerror}") from None
     bound = listeners[0].socket.getsockname()[1]
     redirect = Redirect(f"http://{host}:{bound}{PATH}", pkce)
-    async with background_task(partial(trio.serve_listeners, redirect.serve, listeners)):
+    async with background_nursery(partial(trio.serve_listeners, redirect.serve, listeners)):
         yield redirect
 
 

@@ -11,7 +11,7 @@ import trio
 from attrs import frozen
 from cyclopts import Parameter, validators
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.cli.arguments import check_arguments, parse_arguments
 from trio_mcp.cli.bench.load import Run, calls_of, load_http, load_stdio
 from trio_mcp.cli.content import words_of
@@ -132,7 +132,7 @@ async def _open_process_load(
     began = trio.current_time()
     async with open_process(target.process or [], options.process_options()) as transport:
         probe = StdioProbe(call.era, transport, Timeouts(answer=options.timeout))
-        async with background_task(probe.read):
+        async with background_nursery(probe.read):
             await _shake_hands(probe, call)
         started = trio.current_time() - began
         lines = StreamLines(transport, Limits().max_message_bytes)

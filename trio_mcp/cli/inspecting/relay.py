@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import trio
 from attrs import define
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.cli.failures import OK, Failure, explain, new_part
 from trio_mcp.cli.login.browser import open_page
 from trio_mcp.cli.options import ConnectionOptions
@@ -152,7 +152,7 @@ class Relay:
                 try:
                     await http.start_stream()
                     await http.send_raw(encode_event(name.encode(), event="open"))
-                    async with background_task(stderr.watch):
+                    async with background_nursery(stderr.watch):
                         await _pass_all(http, upstream)
                 except ClientError:
                     await stderr.tell()

@@ -9,7 +9,7 @@ from typing import Final
 import trio
 from attrs import define, field
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.cli.probing.base import Answer, Probe, Reaction, Timeouts, read_message
 from trio_mcp.peer.lines import lines_of
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, open_process
@@ -119,7 +119,7 @@ class StdioProbe(Probe):
             await self.transport.exited.wait()
 
     async def read(self) -> None:
-        async with background_task(self._answer_questions):
+        async with background_nursery(self._answer_questions):
             async for line in lines_of(self.transport):
                 self._take(line)
         self.closed.set()
@@ -198,5 +198,5 @@ async def open_stdio_probe(
     """Start a server and talk to it for the length of a block."""
     async with open_process(command, options) as transport:
         probe = StdioProbe(era, transport, timeouts)
-        async with background_task(probe.read):
+        async with background_nursery(probe.read):
             yield probe

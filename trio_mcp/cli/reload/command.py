@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 import trio
 from attrs import define
 
-from trio_mcp.background import background_nursery, background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.cli.failures import OK
 from trio_mcp.cli.reload.client_state import ClientState
 from trio_mcp.cli.reload.watching import PacedChanges, watching
@@ -68,7 +68,8 @@ def serve_reloading(
                     await _serve_over_http(run, PacedChanges(changes), broken)
                 async with open_stdio() as client:
                     relay = Relay(client, run, PacedChanges(changes), timeout)
-                    async with background_task(*[] if outlive_parent else [relay.end_with_parent]):
+                    watch = [] if outlive_parent else [relay.end_with_parent]
+                    async with background_nursery(*watch):
                         await relay.run()
         return OK
 
@@ -112,7 +113,7 @@ class Relay:
         self._reading = trio.CancelScope()
 
     async def run(self) -> None:
-        async with background_task(self._read_client):
+        async with background_nursery(self._read_client):
             while not self._over.is_set():
                 await self._run_server()
 

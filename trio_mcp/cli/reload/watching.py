@@ -15,7 +15,7 @@ import trio
 from attrs import define, field
 from watchfiles import watch
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.backoff import backoff
 from trio_mcp.cli.failures import Failure
 from trio_mcp.loggers import logger_of
@@ -76,7 +76,7 @@ async def watching(
 
     # `watchfiles.awatch` would do under Trio, but for its end: it waits for a thread that a
     # cancellation does not reach, for up to five seconds.
-    async with background_task(partial(trio.to_thread.run_sync, work)):
+    async with background_nursery(partial(trio.to_thread.run_sync, work)):
         try:
             await started.wait()  # a change from here on is seen
             yield changes

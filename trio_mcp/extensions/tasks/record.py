@@ -48,11 +48,11 @@ class Kept:
 
     @property
     def _bulk(self) -> object:
-        """What of it may be large. To look at all fields takes longer than to write them."""
+        """The fields that may be large. To look at all of them takes longer than to write them."""
         return self
 
     async def written(self) -> bytes:
-        """Do the same, in a worker thread if it is large."""
+        """Write it as `encode` does, in a worker thread if it is large."""
         return await offload(lambda _: self.encode(), self._bulk)
 
     @classmethod

@@ -140,7 +140,7 @@ class Worker:
         prepared = None
         try:
             prepared = await self._prepared(claim)
-        except (Damaged, ValueError) as error:  # the latter of what counts tasks
+        except (Damaged, ValueError) as error:  # a count of tasks is damaged
             logger.error("Task %s cannot be run: %s", claim.id, error)
         except Conflict:
             pass  # it has ended, or another process has it

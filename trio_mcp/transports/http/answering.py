@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 import trio
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.transports.http.request import Disconnected, Header, HttpRequest, Pieces, pieces_of
 from trio_mcp.wire.answers import Reply, reply_line
@@ -177,7 +177,7 @@ async def _while_connected(http: HttpRequest, work: Callable[[], Awaitable[T]]) 
             await http.wait_for_disconnect()
             scope.cancel()
 
-        async with background_task(watch):
+        async with background_nursery(watch):
             return await work()
     return None
 
@@ -201,7 +201,7 @@ async def ending_in_order(http: HttpRequest, work: Callable[[], Awaitable[None]]
                     patience = _LAST_WORDS
                 shield.deadline = trio.current_time() + patience
 
-    async with background_task(wait_for_cancellation):
+    async with background_nursery(wait_for_cancellation):
         with shield:
             try:
                 await work()

@@ -24,7 +24,7 @@ import trio
 from attrs import define, field
 
 from trio_mcp.auth.authorization import Authorization
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.server.dispatcher import Dispatcher
@@ -256,7 +256,7 @@ class SseEndpoint:
                     await http.start_stream()
                     endpoint = f"{quote(self._mounted_at(http))}?{_SESSION}={id}"
                     await http.send_raw(encode_event(endpoint.encode(), event="endpoint"))
-                    async with background_task(run, held.expire):
+                    async with background_nursery(run, held.expire):
                         await stream.pass_on(http, self._policy.keep_alive)
                         await http.end_stream()  # here, because a call may go on for longer
             finally:

@@ -14,7 +14,7 @@ import trio
 from attrs import frozen
 
 from trio_mcp.auth.urls import is_loopback
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.checks import option
 from trio_mcp.loggers import logger_of
 from trio_mcp.public import public
@@ -356,6 +356,6 @@ class _Service:
             always_served=(*HEALTH_PATHS, "/metrics"),
             task_status=Started(),
         )
-        async with background_task(relay):
+        async with background_nursery(relay):
             here.start(listen)
             await here.wait()

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import trio
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.system.capabilities import POLLS
 from trio_mcp.transports.stdio.descriptors import Kind, is_open, kind_of
 from trio_mcp.transports.stdio.writers import Writer, open_writer
@@ -147,7 +147,7 @@ async def said_without_waiting(
         for name, fd in (("stderr", stderr_fd), ("stdout", stdout_fd)):
             _replace(undo, name, fd, backlog)
         try:
-            async with background_task(backlog.send):
+            async with background_nursery(backlog.send):
                 try:
                     yield
                 finally:

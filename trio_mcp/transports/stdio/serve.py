@@ -6,7 +6,7 @@ from functools import partial
 
 import trio
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.loggers import logger_of
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
@@ -85,7 +85,11 @@ async def serve_process(
             registry.name,
         )
     watch = [] if outlive_parent or _ends_by_itself(0) else [partial(_stop_with_parent, lifecycle)]
-    async with open_stdio() as stream, said_without_waiting(stdout_fd=1), background_task(*watch):
+    async with (
+        open_stdio() as stream,
+        said_without_waiting(stdout_fd=1),
+        background_nursery(*watch),
+    ):
         await serve_connection(
             registry,
             stream,

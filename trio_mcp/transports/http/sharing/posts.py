@@ -28,7 +28,7 @@ from typing import Any, Final
 import trio
 
 from trio_mcp.auth.authorization import Authorization
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Conflict, Delete, News, Put, Touch
 from trio_mcp.store.errors import StoreError
@@ -78,7 +78,7 @@ class SharedPosts:
         await self._tell()
         self._instance.touches.add(self.touch)
         try:
-            async with background_task(partial(self._hear, take)):
+            async with background_nursery(partial(self._hear, take)):
                 yield
         finally:
             self._instance.touches.discard(self.touch)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import trio
 
-from trio_mcp.background import background_task
+from trio_mcp.background import background_nursery
 from trio_mcp.system import flags
 from trio_mcp.system.capabilities import POLLS
 from trio_mcp.system.lifeline import end_at_hangup
@@ -113,7 +113,7 @@ class Worker:
         """Listen to the parent during the block, and have its last word at the end."""
         self._report = report
         with self._folder:
-            async with background_task(self._channel.send_news, partial(self._hear, stop)):
+            async with background_nursery(self._channel.send_news, partial(self._hear, stop)):
                 yield
             with trio.move_on_after(_TIMEOUT, shield=True):
                 self._channel.tell(report=report(), left=True)
