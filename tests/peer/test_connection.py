@@ -122,6 +122,19 @@ async def test_what_can_be_answered_at_once_is_answered_in_order(wire, nursery, 
     await wire.eof()
 
 
+@pytest.mark.requirement("B2")
+async def test_what_comes_later_does_not_overtake_what_has_to_wait(nursery, autojump_clock):
+    wire = Wire(max_concurrent_calls=1, max_waiting_bytes=1)
+    nursery.start_soon(wire.connection.run)
+    await wire.send("work", 1, seconds=1)
+    await wire.send("work", 2, seconds=1)  # waits for a slot, and what follows for that
+    await wire.send("now", 3)
+    await wait_all_tasks_blocked()
+    await wire.send("now", 4)
+    assert list(await received(wire, 5)) == [1, 3, 4, 2]
+    await wire.eof()
+
+
 @pytest.mark.requirement("B7")
 async def test_the_first_cause_counts(wire, nursery, autojump_clock):
     """Cancelled by the peer, a call is not answered at the end either."""

@@ -222,6 +222,13 @@ async def test_room_that_has_expired_is_there_beside_what_is_too_much(
         await store.commit(Put("a:new", bytes(MEGABYTE * 3 // 4), ttl=9))
 
 
+async def test_a_log_that_was_dropped_makes_room_at_once(path: Path, clock: StoreClock) -> None:
+    async with SQLiteStore(path, max_bytes=MEGABYTE, clock=clock).open() as store:
+        for _ in range(3):
+            await store.commit(Append("a:log", bytes(MEGABYTE * 3 // 4), ttl=99, limit=9))
+            await store.commit(Drop("a:log"))
+
+
 async def test_a_store_that_is_locked_is_waited_for(path: Path, store: Store) -> None:
     with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
         other.execute("BEGIN IMMEDIATE")
