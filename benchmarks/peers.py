@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -106,24 +107,36 @@ def find_typescript(
     script: str = "typescript_sdk_echo.mjs",
     package: str = "server",
 ) -> Peer:
-    """Look for the TypeScript SDK, version 2, and install it where it is missing.
+    """Look for the TypeScript SDK, version 2, and what else `package.json` asks for.
 
     Args:
         folder: Where `package.json` is and `node_modules` belongs.
-        install: Whether it may be installed.
+        install: Whether what is missing may be installed.
         node: The name of the interpreter.
         script: The program in that folder.
-        package: Which package of the SDK it needs.
+        package: The package of the SDK whose version is told.
     """
     peer = Peer(TYPESCRIPT, Command([node, str(folder / script)], {}))
     if shutil.which(node) is None:
         return peer.lacking(f"{node} is not installed")
-    manifest = folder / "node_modules" / "@modelcontextprotocol" / package / "package.json"
-    if not manifest.exists():
+    if absent := _not_installed(folder):
         reason = _npm_install(folder) if install else "not installed"
         if reason:
-            return peer.lacking(f"@modelcontextprotocol/{package}: {reason}")
-    return evolve(peer, version=json.loads(manifest.read_text(encoding="utf-8"))["version"])
+            return peer.lacking(f"{', '.join(absent)}: {reason}")
+    manifest = _manifest(folder / "node_modules" / "@modelcontextprotocol" / package)
+    return evolve(peer, version=manifest["version"])
+
+
+def _not_installed(folder: Path) -> list[str]:
+    """Name the dependencies in `package.json` that are not below `node_modules`."""
+    installed = folder / "node_modules"
+    wanted = _manifest(folder)["dependencies"]
+    return [name for name in wanted if not (installed / name / "package.json").exists()]
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((folder / "package.json").read_text(encoding="utf-8"))
+    return manifest
 
 
 def _npm_install(folder: Path) -> str:

@@ -94,6 +94,7 @@ async def test_the_answers_of_fastmcp_are_those_of_the_record(found):
 @pytest.mark.needs("node")
 async def test_the_answers_in_typescript_are_those_of_the_record(found, tmp_path: Path):
     (tmp_path / "node_modules").symlink_to(FOLDER / "node_modules")
+    (tmp_path / "package.json").write_text('{"dependencies": {}}')  # the peers are installed
     script = "typescript_sdk_faults.mjs"
     shutil.copy(ROOT / "benchmarks" / "servers" / script, tmp_path)
     server = find_typescript(tmp_path, install=False, script=script)

@@ -68,16 +68,38 @@ def test_an_interpreter_that_is_not_installed_is_named():
     )
 
 
-def test_an_npm_package_that_is_not_installed_is_named(tmp_path):
-    found = find_typescript(tmp_path, install=False, node=sys.executable)
-    assert found.missing == "@modelcontextprotocol/server: not installed"
+SDK = "@modelcontextprotocol/server"
 
 
-def test_an_npm_package_that_is_installed_tells_its_version(tmp_path):
-    folder = tmp_path / "node_modules" / "@modelcontextprotocol" / "server"
+@pytest.fixture
+def servers(tmp_path):
+    """A folder of servers that need the SDK and a client of Redis."""
+    dependencies = {SDK: "^2.0.0", "redis": "^5.0.0"}
+    (tmp_path / "package.json").write_text(json.dumps({"dependencies": dependencies}))
+    return tmp_path
+
+
+def install(servers, package, version):
+    folder = servers / "node_modules" / package
     folder.mkdir(parents=True)
-    (folder / "package.json").write_text('{"version": "2.3.4"}')
-    found = find_typescript(tmp_path, install=False, node=sys.executable)
+    (folder / "package.json").write_text(json.dumps({"version": version}))
+
+
+def test_npm_packages_that_are_not_installed_are_named(servers):
+    found = find_typescript(servers, install=False, node=sys.executable)
+    assert found.missing == f"{SDK}, redis: not installed"
+
+
+def test_the_sdk_alone_is_not_all_that_package_json_asks_for(servers):
+    install(servers, SDK, "2.3.4")
+    found = find_typescript(servers, install=False, node=sys.executable)
+    assert found.missing == "redis: not installed"
+
+
+def test_an_sdk_that_is_installed_tells_its_version(servers):
+    install(servers, SDK, "2.3.4")
+    install(servers, "redis", "5.6.7")
+    found = find_typescript(servers, install=False, node=sys.executable)
     assert (found.missing, found.version) == ("", "2.3.4")
 
 
