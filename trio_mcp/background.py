@@ -26,21 +26,35 @@ async def background_nursery(*tasks: Task) -> AsyncIterator[trio.Nursery]:
 
     What the block raises leaves it as it is, not in an exception group. That holds for
     `trio.Cancelled`, too: to end the block from a task, cancel a scope around it, not the nursery.
+
+    If a task raises as well, what the tasks raise leaves it instead. An exception of the block is
+    not lost to a cancellation from outside, which only goes on at the next checkpoint then.
     """
     failure: BaseException | None = None
     try:
-        async with trio.open_nursery() as nursery:
-            for task in tasks:
-                nursery.start_soon(task)
-            try:
-                yield nursery
-            except BaseException as error:  # raised again below, unless the nursery raises
-                failure = _without_first_frame(error)
-            nursery.cancel_scope.cancel()
+        try:
+            async with trio.open_nursery() as nursery:
+                for task in tasks:
+                    nursery.start_soon(task)
+                try:
+                    yield nursery
+                except BaseException as error:  # raised again below, unless a task raises
+                    failure = _without_first_frame(error)
+                nursery.cancel_scope.cancel()
+        except BaseException as error:
+            if failure is None or not _is_only_cancelled(error):
+                raise
         if failure is not None:
             raise failure
     finally:
         del failure  # a frame that refers to what passes through it makes a cycle
+
+
+def _is_only_cancelled(error: BaseException) -> bool:
+    """Whether an exception, or all that is in a group, is a cancellation."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)[1] is None
+    return isinstance(error, trio.Cancelled)
 
 
 def _without_first_frame(error: BaseException) -> BaseException:

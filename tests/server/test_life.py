@@ -224,6 +224,23 @@ async def test_a_cancelled_server_cancels_its_calls_and_closes_its_lifespan(auto
         await theirs.send_all(b"x")
 
 
+@pytest.mark.requirement("B9", "B13")
+async def test_a_lifespan_that_fails_as_it_closes_is_heard_of_in_a_cancelled_server():
+    @asynccontextmanager
+    async def lifespan(registry):
+        try:
+            yield
+        finally:
+            raise OSError("closing failed")
+
+    _, theirs = memory_stream_pair()
+    closing = pytest.RaisesExc(LifespanError, match="OSError: closing failed")
+    with pytest.RaisesGroup(closing):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(serve_stream, registry_of(echo, lifespan=lifespan), theirs)
+            nursery.cancel_scope.cancel()
+
+
 @pytest.mark.requirement("B8", "B9")
 @pytest.mark.parametrize("reads", [True, False])
 async def test_a_cancelled_server_still_writes_what_it_has_answered(reads, autojump_clock):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 import trio
@@ -64,8 +65,15 @@ async def serve_stream(
     check_registry(registry)
     lifecycle = Lifecycle()
     with claimed(stream):
-        async with stream:
+        try:
             await serve_connection(registry, stream, limits or Limits(), lifecycle, task_status)
+        finally:
+            # If it is cancelled, a checkpoint would raise that in place of what was raised before.
+            is_cancelled = trio.current_effective_deadline() == -inf
+            with trio.CancelScope(shield=is_cancelled) as closing:
+                if is_cancelled:
+                    closing.cancel()
+                await stream.aclose()
 
 
 async def serve_connection(
