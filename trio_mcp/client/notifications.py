@@ -158,12 +158,9 @@ class RawLines:
 
     def __init__(self, kept_bytes: int) -> None:
         self._broadcast: Broadcast[bytes] = Broadcast(kept_bytes=kept_bytes)
+        self.take: Final = self._broadcast.announce
         self.stray: Final[list[bytes]] = []
         """Those that are not messages: the first hundred, and of each the first KiB."""
-
-    def take(self, line: bytes) -> None:
-        if self._broadcast.wanted:
-            self._broadcast.announce(line)
 
     def take_stray(self, line: bytes) -> None:
         """Log a line that is not a message, and keep its beginning; of a flood, only the first."""

@@ -191,11 +191,13 @@ class ClientSession:
         self,
         method: str,
         params: Params,
-        timeout: float,
+        deadline: float,
         on_end: Callable[[RelayedRequest], object],
         owner: object = None,
     ) -> RelayedRequest | None:
         """Forward a request that no task waits for, as `OutgoingRequests.begin` does.
+
+        It is given up at the deadline, by Trio's clock.
 
         Returns:
             The request, whose `outcome` is for `receive`; `None` where it needs a task.
@@ -203,7 +205,7 @@ class ClientSession:
         begin = self.transport.begin
         if begin is None:
             return None
-        return begin(method, params, TimeLimit(self.now() + timeout), on_end, owner or self)
+        return begin(method, params, TimeLimit(deadline), on_end, owner or self)
 
     def close(self, failure: Callable[[], ClientError] | None) -> None:
         """End the session: by itself (then `failure` tells how) or by leaving the block."""

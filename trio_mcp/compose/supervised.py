@@ -87,7 +87,8 @@ class SupervisedConnection:
     _on_state: Callable[[ClientState], object] = field(default=lambda state: None, kw_only=True)
     _adopt: Callable[[Client], object] = field(default=lambda client: None, kw_only=True)
     _attend: Callable[[Client], Awaitable[object]] = field(kw_only=True)
-    _client: Client | None = field(default=None, init=False)
+    current: Client | None = field(default=None, init=False)
+    """The open client; `None` while there is none."""
     # Those who wait for a client, and who looks whether the server is there.
     _changed: ParkingLot = field(factory=ParkingLot, init=False)
     _suspected: ParkingLot = field(factory=ParkingLot, init=False)
@@ -124,13 +125,13 @@ class SupervisedConnection:
             async with self._open() as client:
                 since = trio.current_time()
                 self._adopt(client)
-                self._client = client
+                self.current = client
                 self._move(Connected())
                 tasks = (self._attend, self._examine, _ended)
                 try:
                     await run_all([partial(task, client) for task in tasks])
                 finally:
-                    self._client = None
+                    self.current = None
         except Exception as failure:  # whatever it is: the next attempt may do better
             error = failure
             if not isinstance(failure, ClientError | McpError | OSError):
@@ -162,18 +163,14 @@ class SupervisedConnection:
         Raises:
             ServerUnavailable: There is none within the time that callers have.
         """
-        if self._client is None:
+        if self.current is None:
             with trio.move_on_after(self.timeout):
-                while self._client is None:
+                while self.current is None:
                     await self._changed.park()
-        if self._client is None:
+        if self.current is None:
             error = self.state.error if isinstance(self.state, Disconnected) else None
             raise ServerUnavailable(self.name, error)
-        return self._client
-
-    @property
-    def current(self) -> Client | None:
-        return self._client
+        return self.current
 
     def note_failure(self, error: Exception) -> None:
         """Have the server pinged if a failure looks as if it were gone."""

@@ -147,8 +147,11 @@ class Upstream:
         hops = _hops(meta)
         if hops >= _MOST_HOPS:
             return None
-        sent = {**meta, META_VERSION: self._revision, META_HOPS: hops + 1}
-        params = {**params, "name": name, **call.arguments, "_meta": sent}
+        sent = meta.copy()  # which takes half as long as to write one out
+        sent[META_VERSION], sent[META_HOPS] = self._revision, hops + 1
+        params = params.copy()
+        params.update(call.arguments)
+        params["name"], params["_meta"] = name, sent
         if "progressToken" in meta:
             return _HeardCall(self.nursery, session, sent, call.make_context), params
         return session, params
@@ -391,12 +394,12 @@ class PassedCalls:
         session, params = way
         return upstream.passed_on(session.forward(CALL_TOOL.name, params))
 
-    def begin(self, call: Any, timeout: float, on_news: Callable[[Any], object]) -> Any:
+    def begin(self, call: Any, deadline: float, on_news: Callable[[Any], object]) -> Any:
         way = call.state.unchanged(call, self.name)
         if way is None:
             return None
         session, params = way
-        return session.begin(CALL_TOOL.name, params, timeout, on_news)
+        return session.begin(CALL_TOOL.name, params, deadline, on_news)
 
     def receive(self, call: Any, sent: Any) -> Awaitable[Params]:
         upstream: Upstream = call.state
@@ -426,10 +429,10 @@ class _HeardCall:
         return self._heard(self._session.forward(method, params))
 
     def begin(
-        self, method: str, params: Params, timeout: float, on_news: Callable[[Any], object]
+        self, method: str, params: Params, deadline: float, on_news: Callable[[Any], object]
     ) -> Any:
         self._on_news = on_news
-        self._request = self._session.begin(method, params, timeout, self._ended, self)
+        self._request = self._session.begin(method, params, deadline, self._ended, self)
         if self._request is None:
             self._forget()
         return self._request

@@ -34,7 +34,7 @@ _SHORT: Final = 64 * 1024
 """Bytes of a response that takes no time worth a thread, whatever is in it."""
 
 Begin = Callable[[Call, float, Callable[[Any], object]], Any]
-"""Sends a call on at once: gets the call, the seconds that it may take, and what to call when it
+"""Sends a call on at once: gets the call, its deadline by Trio's clock, and what to call when it
 was answered, or needs a task. Returns what was sent (a `RelayedRequest`); `None` where the call
 needs a task from the beginning."""
 
@@ -61,8 +61,11 @@ async def _prepare(call: Call, result: Result) -> None:
         wraps = getattr(call.entry, "wrapped_output", None) is not None
         members = await offload(for_legacy, members, exchange.revision, wraps)
     meta = members.get("_meta")
-    if isinstance(meta, dict):
-        _drop_server_info(members, meta)
+    if isinstance(meta, dict) and META_SERVER_INFO in meta:  # this server gives its own
+        members["_meta"] = own = {**meta}
+        del own[META_SERVER_INFO]
+        if not own:
+            del members["_meta"]
     result.members = members
     result.is_large = is_large(members)
 
@@ -90,11 +93,11 @@ class Relaying:
         return evolve(self, provider=provider, outward=outward)
 
     def send(
-        self, exchange: Any, arguments: Any, timeout: float, on_news: Callable[[Any], object]
+        self, exchange: Any, arguments: Any, deadline: float, on_news: Callable[[Any], object]
     ) -> Any:
         """Send a call on (`Begin`)."""
         call = Call(exchange, exchange.entry, self.name, arguments, self.provider)
-        return self.begin(call, timeout, on_news)
+        return self.begin(call, deadline, on_news)
 
     def result(self, response: Response | None) -> RawResult | None:
         """Prepare the response of a modern server for a modern caller.
@@ -109,21 +112,12 @@ class Relaying:
             return None
         meta = members.get("_meta")
         if meta.__class__ is dict:
-            _drop_server_info(members, meta)
+            meta.pop(META_SERVER_INFO, None)  # this server gives its own
         elif "_meta" in members:
             return None
         if self.outward is not None:
             members = self.outward(members)
         return RawResult(members, is_finite=True)
-
-
-def _drop_server_info(members: dict[str, Json], meta: dict[str, Json]) -> None:
-    """Leave out of a result's `_meta` who the other server is: this server gives its own."""
-    if META_SERVER_INFO in meta:
-        members["_meta"] = own = {**meta}
-        del own[META_SERVER_INFO]
-        if not own:
-            del members["_meta"]
 
 
 def for_legacy(result: dict[str, Json], revision: Revision, wraps: bool = False) -> dict[str, Json]:

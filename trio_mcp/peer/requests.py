@@ -23,7 +23,7 @@ from trio_mcp.peer.outbound import (
     notification_line,
 )
 from trio_mcp.peer.time_limits import Pausable, TimeLimit
-from trio_mcp.wire.jsonrpc import Id, Json
+from trio_mcp.wire.jsonrpc import Id, Json, encode
 
 
 class OpenRequests(Outbound, Pausable):
@@ -162,9 +162,10 @@ class OutgoingRequests(OpenRequests):
         lines = self._lines
         if self.ended is not None or lines.full:
             return None
-        request = RelayedRequest(self.next_id(), method, params, limit, self, lines, on_end, owner)
-        line = request.line
-        request.params = None  # or all that are open would be kept as objects besides
+        id = self.next_id()
+        line = encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        # Without its parameters, or those of all that are open would be kept as objects besides.
+        request = RelayedRequest(id, method, None, limit, self, lines, on_end, owner)
         self.add(request)
         lines.put_nowait(line)
         return request

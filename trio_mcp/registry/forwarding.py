@@ -66,7 +66,7 @@ class PassOn(Protocol):
             `None` for a call that needs the context from the beginning.
         """
 
-    def begin(self, call: Call, timeout: float, on_news: Callable[[Any], object]) -> Any:
+    def begin(self, call: Call, deadline: float, on_news: Callable[[Any], object]) -> Any:
         """Pass a call on as `forward` does, and do not wait (`Relaying.begin`)."""
 
     def receive(self, call: Call, sent: Any) -> Awaitable[Mapping[str, Json]]:

@@ -30,8 +30,8 @@ class RelayedCall(HandlerCall):
         context, arguments = self.context, self.arguments
         if arguments.__class__ is not dict or not context.server.chains.are_bare(context.method):
             return False
-        self.started = self._began = carrier.now()  # its time is over before that of what is sent
-        self.sent = self.entry.relay.send(self, arguments, self.timeout, self)
+        self.started = self._began = began = carrier.now()
+        self.sent = self.entry.relay.send(self, arguments, began + self.timeout, self)
         if self.sent is None:
             return False
         self._carrier = carrier
@@ -58,7 +58,7 @@ class RelayedCall(HandlerCall):
         if isinstance(sent.failure, DeadlinePassed):
             self._finish(carrier, self.unfinished())
             return
-        result = None if carrier.is_full or sent.is_open else self.entry.relay.result(sent.response)
+        result = None if carrier.is_full else self.entry.relay.result(sent.response)
         if result is None:
             self._carrier = None
             carrier.run_in_task(self)

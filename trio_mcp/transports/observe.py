@@ -99,13 +99,10 @@ class Broadcast(Generic[T]):
         self._listeners: set[ref[Listener[T]]] = set()
         self._ended = False
 
-    @property
-    def wanted(self) -> bool:
-        return bool(self._listeners)
-
     def announce(self, event: T) -> None:
-        for listener in self._present():
-            listener.put(event)
+        if self._listeners:
+            for listener in self._present():
+                listener.put(event)
 
     def end(self) -> None:
         """End every listener's iteration, once it has taken all events."""
