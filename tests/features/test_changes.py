@@ -7,7 +7,8 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -45,7 +46,7 @@ from trio_mcp import (
 )
 from trio_mcp.errors import CallTimeout, NotConnected, OutputClosed, ProtocolError, ServerExited
 from trio_mcp.registry import catalogue_of
-from trio_mcp.registry.changes import ListChanged, ResourceUpdated
+from trio_mcp.registry.changes import Changes, ListChanged, Listener, Notice, ResourceUpdated
 
 pytestmark = pytest.mark.requirement("H2")
 
@@ -908,6 +909,70 @@ async def test_many_subscriptions_of_a_client_that_does_not_read_are_told_once_i
         for id in ids:
             own = [each for each in found if each["params"]["_meta"][SUBSCRIPTION] == id]
             assert {each["params"]["uri"] for each in own} == {ONE, TWO}
+
+
+@asynccontextmanager
+async def listeners_of(count: int) -> AsyncIterator[tuple[Changes, dict[Listener, list[Any]]]]:
+    """Listeners to both resources, with what each was told so far."""
+    changes = Changes(lambda _: None, lambda _: None)
+    with ExitStack() as stack:
+        told_of: dict[Listener, list[Any]] = {}
+        for _ in range(count):
+            listener = stack.enter_context(changes.listen(uris=[ONE, TWO]))
+            told_of[listener] = []
+            listener.on_queued = lambda each=listener: told_of[each].extend(each.rest())
+        yield changes, told_of
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_few_listeners_in_each_turn_hear_of_a_change(in_thread: bool) -> None:
+    async with listeners_of(1000) as (changes, told_of):
+
+        def update() -> None:
+            for uri in (ONE, TWO):
+                changes.resource_updated(uri)
+
+        if in_thread:
+            await trio.to_thread.run_sync(update)
+        else:
+            update()
+            update()  # a burst, which is told once
+        counts = [sum(map(bool, told_of.values()))]
+        while any(len(each) < 2 for each in told_of.values()):
+            await trio.lowlevel.checkpoint()
+            counts.append(sum(map(bool, told_of.values())))
+            assert len(counts) < 1000
+        # In two turns: Trio runs what is ready in any order.
+        assert max(after - before for before, after in pairwise(counts)) <= 2 * 64
+        await wait_all_tasks_blocked()
+        assert {tuple(each) for each in told_of.values()} == {
+            (ResourceUpdated(ONE), ResourceUpdated(TWO))
+        }
+
+
+async def test_those_who_left_before_their_turn_do_not_hear_of_a_change() -> None:
+    async with listeners_of(1000) as (changes, told_of):
+        changes.resource_updated(ONE)
+        changes.resource_updated(TWO)
+        while not any(told_of.values()):
+            await trio.lowlevel.checkpoint()
+        left = [listener for listener, heard in told_of.items() if not heard]
+        assert len(left) > 800
+        for listener in left:
+            listener.unwatch(ONE)
+        await wait_all_tasks_blocked()
+        assert all(told_of[listener] == [ResourceUpdated(TWO)] for listener in left)
+
+
+async def test_a_listener_that_goes_hears_first_what_has_changed() -> None:
+    async with listeners_of(1000) as (changes, told_of):
+        changes.resource_updated(ONE)
+        *_, last = told_of
+        assert list(last.rest()) == [ResourceUpdated(ONE)]
+        last.note(ResourceUpdated(TWO))
+        changes.resource_updated(ONE)
+        last.note(Notice(b""))
+        assert [type(each) for each in last.rest()] == [ResourceUpdated, ResourceUpdated, Notice]
 
 
 async def test_a_long_subscription_leaves_others_their_turns() -> None:

@@ -3,9 +3,9 @@
 A change is a value. Each listener queues the changes that it has not taken yet in a set, so a burst
 of equal ones is one change, and a slow listener keeps no more than there are different ones.
 
-Who listens waits in a task. There may be thousands of them, and to wake one costs far more than to
-send what it would send: a listener that can tell of a change without waiting does so where it is
-notified, soon after, and its task sleeps on.
+Who listens waits in a task. There may be thousands of them, so they hear of a change some at a
+time, soon after it. To wake a task costs far more than to send what it would send: a listener that
+can tell of a change without waiting does so at once, and its task sleeps on.
 """
 
 from __future__ import annotations
@@ -69,31 +69,75 @@ TellNowait = Callable[[Change | Topic | Notice], bool]
 """Tells of a change if that takes no waiting, and returns whether it did. It must not raise."""
 
 _AT_ONCE: Final = 64
-"""Listeners that tell of changes before others have their turn, such as a writer of all of them."""
+"""Listeners that queue changes, or tell of them, before others have their turn."""
 
 
 class _Telling:
-    """Has the listeners of one run of Trio tell of what they have queued: soon, as for a burst."""
+    """Has the listeners of one run of Trio queue changes and tell of them: some in each turn."""
 
     def __init__(self) -> None:
         self.token: Final = trio.lowlevel.current_trio_token()
+        self._concerned: dict[Change | Topic, set[Watcher]] = {}
+        """Those that have yet to queue a change. What changed first comes first."""
         self._ready: dict[Listener, None] = {}
+        self._has_turn = False
+
+    def note(self, changes: Changes, change: Change | Topic) -> None:
+        """Have all listeners of a registry queue a change. May be called in any thread."""
+        if self.is_here():
+            self._note(changes, change)
+        else:
+            # Idempotent: a thread that is quicker than the loop leaves one entry, not many.
+            with suppress(trio.RunFinishedError):
+                self.token.run_sync_soon(self._note, changes, change, idempotent=True)
+
+    def is_here(self) -> bool:
+        """Whether this is the thread of the run."""
+        return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self.token
 
     def soon(self, listener: Listener) -> None:
-        if not self._ready:
-            self._schedule()
+        """Have a listener tell of what it has queued: soon, as for a burst."""
         self._ready[listener] = None
+        self._take_turn()
 
-    def _schedule(self) -> None:
-        with suppress(trio.RunFinishedError):
-            self.token.run_sync_soon(self._tell)
+    def catch_up(self, listener: Listener) -> None:
+        """Have a listener queue now what it would in a later turn."""
+        for change, concerned in self._concerned.items():
+            if listener in concerned:
+                concerned.discard(listener)
+                listener.queue(change)
 
-    def _tell(self) -> None:
+    def _note(self, changes: Changes, change: Change | Topic) -> None:
+        self._concerned.setdefault(change, set()).update(changes.watchers_for(change))
+        self._take_turn()
+
+    def _queue_some(self) -> None:
+        left = _AT_ONCE
+        while self._concerned:
+            change, concerned = next(iter(self._concerned.items()))
+            while concerned:
+                if not left:
+                    return
+                left -= 1
+                watcher = concerned.pop()
+                if isinstance(watcher, Listener) and watcher.run is self:
+                    watcher.queue(change)
+            del self._concerned[change]
+
+    def _take_turn(self) -> None:
+        if not self._has_turn:
+            with suppress(trio.RunFinishedError):
+                self.token.run_sync_soon(self._turn)
+            self._has_turn = True
+
+    def _turn(self) -> None:
+        self._has_turn = False
+        self._queue_some()
         for listener in list(islice(self._ready, _AT_ONCE)):
             del self._ready[listener]
             listener.tell()
-        if self._ready:
-            self._schedule()
+        if self._ready or self._concerned:
+            self._take_turn()
 
 
 _TELLING: Final = trio.lowlevel.RunVar[_Telling]("telling")
@@ -106,10 +150,10 @@ class Listener:
         "_changes",
         "_parked",
         "_pending",
-        "_telling",
         "kinds",
         "on_queued",
         "owner",
+        "run",
         "tell_nowait",
         "topics",
         "uris",
@@ -120,7 +164,7 @@ class Listener:
     ) -> None:
         self._changes = changes
         self.owner = owner
-        self._telling = of_this_run(_TELLING, _Telling)
+        self.run = of_this_run(_TELLING, _Telling)
         self._parked: trio.lowlevel.ParkingLot | None = None  # where a task waits in `next`
         self._pending: dict[Change | Topic | Notice, None] = {}
         self.kinds: Collection[Kind] = tuple(kinds)
@@ -174,24 +218,24 @@ class Listener:
 
     def note(self, change: Change | Topic | Notice) -> None:
         """Queue a change, unless an equal one is queued. May be called in any thread."""
-        token = self._telling.token
-        if trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is token:
-            self._note(change)
+        if self.run.is_here():
+            self.run.catch_up(self)  # to keep the order
+            self.queue(change)
         else:
-            # Idempotent: a thread that is quicker than the loop leaves one entry, not many.
             with suppress(trio.RunFinishedError):
-                token.run_sync_soon(self._note, change, idempotent=True)
+                self.run.token.run_sync_soon(self.queue, change, idempotent=True)
 
-    def _note(self, change: Change | Topic | Notice) -> None:
+    def queue(self, change: Change | Topic | Notice) -> None:
+        """Queue a change if it is listened to, and tell of it soon."""
         if self._wants(change):
             self._pending[change] = None
             if self.on_queued is not None:
-                self._telling.soon(self)
+                self.run.soon(self)
             elif self._parked:  # else the task is busy with an earlier one, or ends
                 if self.tell_nowait is None:
                     self._parked.unpark_all()
                 else:
-                    self._telling.soon(self)
+                    self.run.soon(self)
 
     def tell(self) -> None:
         """Tell of what is queued, or wake the task that waits if that takes waiting."""
@@ -222,6 +266,7 @@ class Listener:
 
     def rest(self) -> Iterator[Change | Topic | Notice]:
         """Take what is queued, without waiting for more."""
+        self.run.catch_up(self)
         while self._pending:
             yield self._take()
 
@@ -313,20 +358,28 @@ class Changes:
         """Note a change that other servers of the registry know already."""
         if isinstance(change, ResourceUpdated) or change.kind == "resources":
             self.updates = next(self._next_version)
-        if isinstance(change, ResourceUpdated):
-            self._note(change.uri, change)
-            return
-        self.versions[change.kind] = next(self._next_version)  # in one step: there may be threads
-        for listener in list(self.listeners):
-            if change.kind in listener.kinds:
-                listener.note(change)
+        if isinstance(change, ListChanged):  # in one step: there may be threads
+            self.versions[change.kind] = next(self._next_version)
+        self._note(change)
 
     def topic_changed(self, topic: Topic) -> None:
-        self._note(topic, topic)
+        self._note(topic)
 
-    def _note(self, watched: str | Topic, change: Change | Topic) -> None:
-        for watcher in self.watchers_of(watched):
-            watcher.note(change)
+    def _note(self, change: Change | Topic) -> None:
+        runs = set()
+        for watcher in self.watchers_for(change):
+            if isinstance(watcher, Listener):
+                runs.add(watcher.run)
+            else:
+                watcher.note(change)
+        for run in runs:
+            run.note(self, change)
+
+    def watchers_for(self, change: Change | Topic) -> Collection[Watcher]:
+        """Return who may have to know of a change, at the moment."""
+        if isinstance(change, ListChanged):
+            return tuple(self.listeners)
+        return self.watchers_of(change.uri if isinstance(change, ResourceUpdated) else change)
 
     def listen(
         self, kinds: Iterable[Kind] = (), uris: Iterable[str] = (), owner: Hashable = None
