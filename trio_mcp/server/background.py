@@ -72,7 +72,6 @@ async def answer_in_background(
     server: Server, request: ExtensionRequest, channel: CallChannel | None, timeout: float | None
 ) -> dict[str, Json]:
     """Have a request answered (`ExtensionServing.call`)."""
-    await trio.lowlevel.checkpoint()
     caller = _caller_of(request)
     session = Session(
         request.connection_id,

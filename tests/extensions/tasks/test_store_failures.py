@@ -241,16 +241,15 @@ async def test_a_question_that_cannot_be_kept_fails_for_its_tool(autojump_clock:
 async def test_what_is_damaged_or_newer_is_told_and_in_nobodys_way(
     kind: str, value: bytes, autojump_clock: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store, gate, ours = MemoryStore(), Gate(), TasksClient()
-    async with client_of(make(gate, store=store, max_running=1), ours) as client:
-        first = (await ours.start("wait")).id
+    store, ours = MemoryStore(), TasksClient()
+    async with client_of(make(store=store, max_running=1), ours):
+        await ours.start("wait")
         damaged = (await ours.start("add", {"a": 1, "b": 2})).id
         last = (await ours.start("add", {"a": 3, "b": 4})).id
-        key = KeptTasks(store, "jobs").key(kind, damaged)
-        await store.commit(Put(key, value, ttl=inf, delay=0 if kind == "queue" else None))
-        await gate.has_begun(1)
-        gate.open.set()
-        assert (await ours.result(first)).text == "waited"
+    key = KeptTasks(store, "jobs").key(kind, damaged)
+    await store.commit(Put(key, value, ttl=inf, delay=0 if kind == "queue" else None))
+    ours = TasksClient()
+    async with client_of(make(store=store), ours) as client:
         assert (await ours.result(last)).text == "7"
         await trio.sleep(1)
         assert f"Task {damaged} cannot be run" in caplog.text
@@ -308,17 +307,100 @@ async def test_a_short_task_is_two_commits_and_a_look_at_its_result() -> None:
         assert store.asked == {"commit": 2, "get": 1}
 
 
+@pytest.mark.parametrize("remembered", [0, 2, 5])
+async def test_a_short_task_that_waits_is_claimed_and_begun_without_being_read(
+    remembered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that waited longest are read, if there are too many to remember."""
+    monkeypatch.setattr("trio_mcp.extensions.tasks.worker._MOST_MADE", remembered)
+    store, gate, ours = Counting(), Gate(), TasksClient()
+    async with client_of(make(gate, store=store, max_running=1), ours):
+        await ours.start("wait")
+        ids = [(await ours.start("add", {"a": number, "b": 2})).id for number in range(5)]
+        await wait_all_tasks_blocked()
+        store.asked.clear()
+        gate.open.set()
+        await wait_all_tasks_blocked()
+        assert store.asked["commit"] == 1 + 2 * len(
+            ids
+        )  # the end of the first; a beginning, an end
+        assert store.asked["get"] == 2 * (len(ids) - remembered)
+        assert [(await ours.result(id)).text for id in ids] == ["2", "3", "4", "5", "6"]
+
+
+async def test_the_call_of_a_task_that_waits_is_not_kept_in_memory_if_it_is_long() -> None:
+    store, gate, ours = Counting(), Gate(), TasksClient()
+    async with client_of(make(gate, store=store, max_running=1), ours):
+        await ours.start("wait")
+        id = (await ours.start("echo", {"value": "x" * 5000})).id
+        await wait_all_tasks_blocked()
+        store.asked.clear()
+        gate.open.set()
+        await wait_all_tasks_blocked()
+        assert store.asked == {"commit": 3, "get": 2}
+        assert (await ours.result(id)).text == "x" * 5000
+
+
+async def test_a_task_that_ends_while_it_waits_is_not_begun() -> None:
+    """Even where no news told of that."""
+    store, gate, ours = MemoryStore(), Gate(), TasksClient()
+    async with client_of(make(gate, store=store, max_running=1), ours):
+        first, second = [(await ours.start("wait")).id for _ in range(2)]
+        await gate.has_begun(1)
+        await end_unnoticed(store, second)
+        gate.open.set()
+        await wait_all_tasks_blocked()
+        assert [(await ours.get(id)).status for id in (first, second)] == ["completed", "cancelled"]
+        assert gate.begun == 1
+        for kind in ("queue", "begun", "call"):
+            assert await store.get(KeptTasks(store, "jobs").key(kind, second)) is None
+
+
+async def end_unnoticed(store: MemoryStore, id: str) -> None:
+    """Have the record of a task say that it was cancelled, and nothing else."""
+    key = KeptTasks(store, "jobs").key("task", id)
+    before = await store.get(key)
+    assert before is not None
+    cancelled = Record.decode(before.value).cancel(5.0)
+    await store.commit(Put(key, cancelled.encode(), ttl=before.ttl))
+
+
+class Unwatchable(MemoryStore):
+    """A store with a mistake: a task cannot be watched the first time."""
+
+    mistakes = 1
+
+    def watch(self, *channels: str) -> Any:
+        if self.mistakes and any("task/" in channel for channel in channels):
+            self.mistakes -= 1
+            raise ZeroDivisionError("a mistake")
+        return super().watch(*channels)
+
+
+async def test_what_goes_wrong_beside_a_tool_ends_its_run_and_no_others(
+    autojump_clock: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, gate, ours = Unwatchable(), Gate(), TasksClient()
+    async with client_of(make(gate, store=store), ours) as client:
+        id = (await ours.start("wait")).id
+        await gate.has_ended(1)
+        assert gate.ended == ["cancelled"]
+        assert f"Task {id} was given up" in caplog.text
+        assert "a mistake" in caplog.text
+        assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
+        assert (await ours.get(id)).status == "working"  # until its lease has ended
+        await trio.sleep(40)
+        with pytest.raises(McpError, match="The server was stopped"):
+            await ours.result(id)
+
+
 async def test_an_end_that_comes_unnoticed_is_not_written_over() -> None:
     store, gate, ours = MemoryStore(), Gate(), TasksClient()
     async with client_of(make(gate, store=store), ours):
         id = (await ours.start("wait")).id
         await gate.has_begun(1)
         await wait_all_tasks_blocked()
-        key = KeptTasks(store, "jobs").key("task", id)
-        before = await store.get(key)
-        assert before is not None
-        cancelled = Record.decode(before.value).cancel(5.0)
-        await store.commit(Put(key, cancelled.encode(), ttl=before.ttl))  # without any news
+        await end_unnoticed(store, id)
         gate.open.set()
         await wait_all_tasks_blocked()
         assert (await ours.get(id)).status == "cancelled"

@@ -30,7 +30,7 @@ class KeptCall(Kept):
 
     @property
     def _bulk(self) -> object:
-        return self.request["params"], self.request.get("authorization")
+        return [self.request["params"], self.request.get("authorization")]
 
     @classmethod
     def of(cls, request: ExtensionRequest, options: TaskOptions) -> KeptCall:

@@ -192,8 +192,10 @@ class KeptTasks:
 
     async def create(
         self, record: Record, call: KeptCall, owner: str, *, lease: float | None
-    ) -> tuple[Claim, Found] | None:
+    ) -> tuple[Claim, Found]:
         """Write a new task, claimed for the seconds of a lease or left to any process that is free.
+
+        If it is left, the claim is that of the entry as it waits.
 
         Args:
             record: Its record.
@@ -223,8 +225,6 @@ class KeptTasks:
         except Conflict as conflict:
             raise self._no_room(conflict, claim) from None
         self._on_status("created")
-        if lease is None:
-            return None
         return claim.with_version(claimed), Found(record, version, len(written), expires)
 
     def _counted(self, claim: Claim, amount: int) -> list[Add]:
@@ -378,10 +378,22 @@ class KeptTasks:
         newer = await self._claim_of(claim.id)
         return newer if newer is not None and newer.runs == claim.runs else None
 
-    async def begin_again(self, claim: Claim, lease: float) -> Claim:
-        """Note that a task is begun again; `Conflict` if another process has it."""
+    async def begin_again(self, claim: Claim, lease: float, found: Found | None = None) -> Claim:
+        """Note that a task is begun again.
+
+        Args:
+            claim: The right to.
+            lease: Seconds until another process may begin it.
+            found: Its record, if that must not have changed.
+
+        Raises:
+            Conflict: Another process has it, or the record has changed.
+        """
         again = claim.moved(self.key("begun", claim.id), claim.runs + 1)
-        version, *_ = await self.store.commit(*_moved(claim, again, lease))
+        changes = _moved(claim, again, lease)
+        if found is not None:
+            changes.append(Check(self.key("task", claim.id), expect=found.version))
+        version, *_ = await self.store.commit(*changes)
         return again.with_version(version)
 
     async def give_back(self, claim: Claim) -> None:

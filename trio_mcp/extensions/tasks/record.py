@@ -97,7 +97,7 @@ class Record(Kept):
 
     @property
     def _bulk(self) -> object:
-        return self.questions, self.answers, self.outcome
+        return [self.questions, self.answers, self.outcome]
 
     @property
     def is_final(self) -> bool:

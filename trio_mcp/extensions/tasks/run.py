@@ -13,7 +13,7 @@ import trio
 from attrs import define, field, frozen
 
 from trio_mcp import McpError
-from trio_mcp.background import Task, background_nursery
+from trio_mcp.background import Task
 from trio_mcp.backoff import backoff
 from trio_mcp.extending import CallChannel, ExtensionServing, offload
 from trio_mcp.extensions.tasks.call import KeptCall
@@ -47,7 +47,7 @@ def failing(text: str) -> Move:
 
 @define(eq=False)
 class NewRuns:
-    """Starts what runs need beside their tools, once they go on for some turns of the scheduler."""
+    """Runs what runs need beside their tools, once they go on for some turns of the scheduler."""
 
     _newer: list[Run] = field(factory=list)
     _older: list[Run] = field(factory=list)
@@ -59,15 +59,16 @@ class NewRuns:
         self._begun.unpark()
 
     async def watch(self) -> None:
-        """Start what those need that go on, until cancelled."""
-        while True:
-            while not self._newer and not self._older:
-                await self._begun.park()
-            for _ in range(_FEW_TURNS):
-                await trio.lowlevel.checkpoint()
-            for run in self._older:
-                run.accompany()
-            self._older, self._newer = self._newer, []
+        """Accompany those that go on, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                while not self._newer and not self._older:
+                    await self._begun.park()
+                for _ in range(_FEW_TURNS):
+                    await trio.lowlevel.checkpoint()
+                for run in self._older:
+                    run.accompany(nursery)
+                self._older, self._newer = self._newer, []
 
 
 @frozen(eq=False)
@@ -104,8 +105,13 @@ class Run(CallChannel):
     _answers: dict[str, Any] = field(factory=dict, init=False)
     _answered: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
     _newest: tuple[float, float | None, str | None] | None = field(default=None, init=False)
-    _nursery: trio.Nursery | None = field(default=None, init=False)
     _renew: Task | None = field(default=None, init=False)
+    """What renews its claim; `None` unless the tool runs."""
+    _beside: trio.CancelScope | None = field(default=None, init=False)
+    """What goes on beside the tool, where that goes on."""
+    _nursery: trio.Nursery | None = field(default=None, init=False)
+    _failure: Exception | None = field(default=None, init=False)
+    """What went wrong there."""
     _reporting: bool = field(default=False, init=False)
 
     # -- what the tool says -----------------------------------------------------------------
@@ -113,7 +119,10 @@ class Run(CallChannel):
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Keep the newest progress as the state of the task, now and then."""
         self._newest = (progress, total, message)
-        if not self._reporting and self._nursery is not None:
+        self._start_report()
+
+    def _start_report(self) -> None:
+        if self._newest is not None and self._nursery is not None and not self._reporting:
             self._reporting = True
             self._nursery.start_soon(self._report)
 
@@ -201,23 +210,39 @@ class Run(CallChannel):
             self._give_slot()
 
     async def _work(self, call: KeptCall, renew: Task) -> Move:
-        """Run the tool, and meanwhile what it needs beside it."""
+        """Run the tool, accompanied if it goes on."""
         move: Move = as_it_is  # it was cancelled, or its time is over
+        self._renew = renew
         with self._scope:
-            async with background_nursery() as self._nursery:
-                self._renew = renew
-                self._host.new_runs.add(self)
-                try:
-                    move = await self._call(call)
-                finally:
-                    self._nursery = None
+            self._host.new_runs.add(self)
+            try:
+                move = await self._call(call)
+            finally:
+                self._renew = None
+                if self._beside is not None:
+                    self._beside.cancel()
+        if self._failure is not None:
+            raise self._failure
         return move
 
-    def accompany(self) -> None:
-        """Renew the claim, and listen for answers and cancellation, unless the tool has ended."""
-        if self._nursery is not None and self._renew is not None:
-            self._nursery.start_soon(self._renew)
-            self._nursery.start_soon(self._follow)
+    def accompany(self, nursery: trio.Nursery) -> None:
+        """Renew the claim, listen for answers and cancellation, and report, while the tool runs."""
+        if self._renew is not None:
+            self._beside = trio.CancelScope()
+            nursery.start_soon(self._accompany, self._renew, self._beside)
+
+    async def _accompany(self, renew: Task, beside: trio.CancelScope) -> None:
+        try:
+            with beside:
+                async with trio.open_nursery() as self._nursery:
+                    self._nursery.start_soon(renew)
+                    self._nursery.start_soon(self._follow)
+                    self._start_report()
+        except Exception as error:  # it ends this run, and no others
+            self._failure = error
+            self._scope.cancel()
+        finally:
+            self._nursery = None
 
     async def _call(self, call: KeptCall) -> Move:
         timeout = inf if call.timeout is None else call.timeout

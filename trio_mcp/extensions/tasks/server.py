@@ -255,9 +255,9 @@ class Tasks(ServerExtension):
         owner = owner_key(request.principal or request.context.client_address or "")
         host = state.worker.host
         lease = self._lease if host.slots.take(owner) else None
-        claimed = None
+        made = None
         try:
-            claimed = await state.kept.create(record, call, owner, lease=lease)
+            made = await state.kept.create(record, call, owner, lease=lease)
         except NoRoom as error:
             raise McpError(TOO_MANY, str(error)) from None
         except StoreFull as error:
@@ -265,11 +265,11 @@ class Tasks(ServerExtension):
         except StoreError as error:
             raise _unavailable("The task cannot be stored now", error) from None
         finally:
-            if claimed is not None:
-                claim, found = claimed
-                state.worker.begin(claim, call, found)
-            elif lease is not None:
+            if lease is not None and made is None:
                 host.slots.release(owner)
+        claim, found = made
+        run = state.worker.leave if lease is None else state.worker.begin
+        run(claim, call, found)
         return record.seed()
 
     # -- methods ----------------------------------------------------------------------------

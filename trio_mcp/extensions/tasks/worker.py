@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from math import inf
 from typing import Final
 
@@ -28,6 +29,10 @@ _AT_ONCE: Final = 100
 _HOLD: Final = 1 / 6
 """The part of a lease for which a task waits for a slot here before others may have it."""
 
+_MOST_MADE: Final = 1000
+_SMALL: Final = 4096
+"""Bytes of a call that is kept in memory as well while its task waits."""
+
 
 @define(eq=False)
 class Worker:
@@ -36,6 +41,8 @@ class Worker:
     host: Host
     nursery: trio.Nursery
     _running: set[str] = field(factory=set)
+    _made: dict[str, tuple[KeptCall, Found]] = field(factory=dict)
+    """The newest tasks that were made here and wait: most of them need not be read again."""
     _resting: trio.CancelScope = field(factory=trio.CancelScope)
     _takes_over: float = -inf
     """When it runs tasks again that others have begun: it may be the first to see the store."""
@@ -127,6 +134,13 @@ class Worker:
         self._running.add(claim.id)
         self.nursery.start_soon(self._live, claim, call, found)
 
+    def leave(self, claim: Claim, call: KeptCall, found: Found) -> None:
+        """Leave a task that was just made to the process that is free first, perhaps this one."""
+        if claim.size <= _SMALL:
+            self._made[claim.id] = call, found
+        if len(self._made) > _MOST_MADE:
+            del self._made[next(iter(self._made))]
+
     async def _wait_to_resume(self, claim: Claim, until: float) -> None:
         """Run a task once its owner may have another slot, or leave it to be claimed again."""
         with trio.move_on_at(until) as waiting:
@@ -155,7 +169,11 @@ class Worker:
 
     async def _prepared(self, claim: Claim) -> tuple[Claim, KeptCall, Found] | None:
         """Note that a task begins, perhaps again; `None` if it must not."""
-        kept = self.host.kept
+        kept, made = self.host.kept, self._made.pop(claim.id, None)
+        if made is not None and not claim.runs:
+            call, found = made
+            with suppress(Conflict):  # it was cancelled, or another process has it
+                return await kept.begin_again(claim, self.host.lease, found), call, found
         move: Move = as_it_is
         try:
             found = await kept.find(claim.id)
