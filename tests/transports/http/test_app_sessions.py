@@ -571,6 +571,24 @@ async def test_events_can_be_kept_elsewhere() -> None:
         assert ledgers[0].streams == {}, "and not for ever"
 
 
+async def test_an_answer_with_nothing_before_it_is_not_kept_as_an_event() -> None:
+    """It has no id, so no client can come back for it."""
+    kept: list[bytes] = []
+
+    class Listing(Ledger):
+        def append(self, stream: str, line: bytes) -> int:
+            kept.append(line)
+            return super().append(stream, line)
+
+    async with legacy(registry_of(echo), sessions=SessionOptions(event_store=Listing)) as client:
+        response = await client.begin_call("echo", text="hello").end()
+        assert response.status == 200
+        assert response.headers["content-type"] == "application/json"
+        [answer] = await response.messages()
+        assert answer["result"]["content"][0]["text"] == "hello"
+    assert kept == []
+
+
 @pytest.mark.requirement("F2")
 async def test_streams_that_were_sent_are_kept_for_a_while_only() -> None:
     async def speak(context: Context) -> str:

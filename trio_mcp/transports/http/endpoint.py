@@ -81,6 +81,8 @@ _ASSUMED: Final = "2025-03-26"
 _ONE_AT_A_TIME: Final = McpError(
     INVALID_REQUEST, "Invalid request: a modern client sends one request or notification at a time"
 )
+_MODERN: Final = frozenset(name.encode() for name in MODERN)
+_LEGACY: Final = frozenset(name.encode() for name in LEGACY)
 _ANSWERED: Final = (Request, Batch)
 _ALLOW: Final = [(b"allow", b"GET, POST, DELETE")]
 
@@ -434,12 +436,12 @@ def _begins_session(message: Message) -> bool:
 
 
 def _says_modern(http: HttpRequest) -> bool:
-    return http.headers.get(VERSION, b"").decode("latin-1") in MODERN
+    return http.headers.get(VERSION) in _MODERN
 
 
 def _check_version(http: HttpRequest) -> None:
-    version = http.header(VERSION)
-    if version is not None and version not in LEGACY:
+    version = http.headers.get(VERSION)
+    if version is not None and version not in _LEGACY:
         what = ", ".join(BY_NAME)
         raise Refusal(400, f"MCP-Protocol-Version is not one that is served here: {what}.")
 

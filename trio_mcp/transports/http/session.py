@@ -35,7 +35,14 @@ from trio_mcp.store.errors import StoreError
 from trio_mcp.telemetry import HTTP
 from trio_mcp.transports.http.bodies import LongBody
 from trio_mcp.transports.http.events import EventStore
-from trio_mcp.transports.http.request import HttpRequest, Refusal, no_session, no_stream, pieces_of
+from trio_mcp.transports.http.request import (
+    HttpRequest,
+    Pieces,
+    Refusal,
+    no_session,
+    no_stream,
+    pieces_of,
+)
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sharing.interface import STANDALONE, EventStream, SessionSharing
 from trio_mcp.wire.answers import Answer, Reply, reply_line
@@ -75,7 +82,7 @@ class SessionStream(ReplyChannel):
         self.reader: HttpRequest | None = None
         self.finished = False
         self._is_known = False  # to the client, by the id of an event
-        self._answered = False  # the last one is the answer
+        self._body: Pieces | None = None  # the answer, if it is all that there is to send
         self.closing = False
         self.changed: Final = trio.lowlevel.ParkingLot()
 
@@ -133,9 +140,10 @@ class SessionStream(ReplyChannel):
         """Add the last event, if there is one. After the first time nothing happens."""
         if self.finished:
             return
-        if line is not None:
+        if line is not None and not (self.last or self._is_known):
+            self._body = pieces_of(line, 1)
+        elif line is not None:
             self._add(line)
-            self._answered = True
         self.finished = True
         self._record.finish()
         self.changed.unpark_all()
@@ -152,18 +160,17 @@ class SessionStream(ReplyChannel):
     async def answer(self, http: HttpRequest, keep_alive: float) -> None:
         """Answer the request that it belongs to: with JSON, unless something is said before.
 
-        Cancelled (the client left), whatever was not sent is kept.
+        Cancelled (the client left), whatever was not sent is kept, if the client knows of any
+        event to come back to.
         """
         self._begin_reading(http, 0)
         try:
             while not (self.last or self.finished or self.closing):
                 await self.changed.park()
-            if not self.finished or self.last > self._answered:  # there is more than an answer
+            if self.last or not self.finished:  # there is more than an answer
                 await self._send_all(http, keep_alive, 0)
-                return
-            self._session.forget(self)  # the client knows of no event to come back to
-            if self._unsent:
-                body = pieces_of(self._unsent.popleft()[1], 1)
+            elif self._body is not None:
+                body, self._body = self._body, None
                 await http.respond(200, body, headers=self._session.headers)
             elif self._session.ended:
                 raise no_session()
@@ -201,7 +208,9 @@ class SessionStream(ReplyChannel):
         self._session.last_used = self._session.now()
         if self.changed:
             self.changed.unpark_all()
-        if self.finished and self.sent == self.last:
+        if self.finished and not self._is_known:
+            self._session.forget(self)
+        elif self.finished and self.sent == self.last:
             self._session.was_sent(self)
 
     async def _send_all(self, http: HttpRequest, keep_alive: float, after: int) -> None:
