@@ -38,5 +38,9 @@ class StoreUnusable(StoreError):
     __module__ = "trio_mcp.errors"
 
 
+class Damaged(StoreError):
+    """An entry cannot be read: it is damaged, or of a newer version of this package."""
+
+
 class LeaseLost(Exception):
     """A lease could not be renewed in time, so another process may hold it by now."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
+from trio_mcp.store.errors import Damaged
 from trio_mcp.wire import codec
+
+T = TypeVar("T")
 
 _SLOW: Final = b" "
 """What begins with a space was written by the standard library, and has to be read by it."""
@@ -23,3 +27,20 @@ def dumps(value: Any) -> bytes:
 def loads(kept: bytes) -> Any:
     """Read what `dumps` wrote; `ValueError` if it is damaged."""
     return json.loads(kept) if kept.startswith(_SLOW) else codec.loads(kept)
+
+
+def read(kept: bytes, what: str, parse: Callable[[Any], T]) -> T:
+    """Read what `dumps` wrote, and what it means.
+
+    Args:
+        kept: What was written.
+        what: What it is called in the error.
+        parse: Makes what is returned of the value, or raises that it is of another kind.
+
+    Raises:
+        Damaged: It is not what was written, or a newer version wrote it.
+    """
+    try:
+        return parse(loads(kept))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Damaged(f"{what} in the store is damaged, or of a newer version") from error

@@ -9,7 +9,7 @@ from trio_mcp.auth import Authorization
 from trio_mcp.extending import ExtensionRequest
 from trio_mcp.extensions.tasks import TaskOptions
 from trio_mcp.extensions.tasks.call import KeptCall
-from trio_mcp.extensions.tasks.record import Damaged
+from trio_mcp.store.errors import Damaged
 
 pytestmark = pytest.mark.requirement("K3")
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from trio_mcp.extensions.tasks.record import FINAL, Damaged, Record
+from trio_mcp.extensions.tasks.record import FINAL, Record
+from trio_mcp.store.errors import Damaged
 
 pytestmark = pytest.mark.requirement("K2")
 

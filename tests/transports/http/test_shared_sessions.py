@@ -284,6 +284,20 @@ async def test_changes_are_told_wherever_the_stream_is() -> None:
         assert (await stream.message())["method"] == "notifications/resources/list_changed"
 
 
+@pytest.mark.parametrize("turns", range(10))
+async def test_an_instance_may_end_while_it_hears_of_a_change(turns: int) -> None:
+    """In whichever turn of the scheduler: its sessions start no task any more."""
+    registries: list[Registry] = []
+    async with fleet(partial(news, registries), size=2) as those:
+        client = those.client()
+        await client.initialize()
+        await client.request("resources/subscribe", {"uri": "news://today"})
+        await wait_all_tasks_blocked()
+        registries[1].notify_resource_updated("news://today")
+        for _ in range(turns):
+            await trio.lowlevel.checkpoint()
+
+
 @pytest.mark.parametrize("changing", range(3))
 @pytest.mark.parametrize("is_open", [True, False], ids=["open stream", "later stream"])
 async def test_a_change_right_after_subscribing_is_told(is_open: bool, changing: int) -> None:

@@ -17,8 +17,7 @@ from attrs import asdict, evolve, field, frozen
 
 from trio_mcp.extending import offload
 from trio_mcp.extensions.tasks.info import PROGRESS
-from trio_mcp.store.errors import StoreError
-from trio_mcp.store.exact import dumps, loads
+from trio_mcp.store.exact import dumps, read
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 Wire = dict[str, Any]
@@ -27,10 +26,6 @@ FINAL: Final = frozenset({"completed", "failed", "cancelled"})
 _MESSAGE_LENGTH: Final = 1000
 _FOR_EVER: Final = 1e12
 """Seconds that are as good as any longer time, and a number in any language as milliseconds."""
-
-
-class Damaged(StoreError):
-    """An entry cannot be read: it is damaged, or of a newer version of this package."""
 
 
 @frozen
@@ -58,13 +53,13 @@ class Kept:
     @classmethod
     def decode(cls, kept: bytes) -> Self:
         """Read what `encode` wrote, or raise `Damaged`."""
-        try:
-            fields: dict[str, Any] = loads(kept)
-            if fields.pop("form") == cls._form:
-                return cls(**fields)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise Damaged(f"{cls._what} is damaged") from error
-        raise Damaged(f"{cls._what} was written by a newer version")
+        return read(kept, cls._what, cls._of)
+
+    @classmethod
+    def _of(cls, fields: dict[str, Any]) -> Self:
+        if fields.pop("form") != cls._form:
+            raise ValueError("of another version")
+        return cls(**fields)
 
 
 @frozen(kw_only=True)

@@ -18,11 +18,11 @@ from trio_mcp.backoff import backoff
 from trio_mcp.extending import CallChannel, ExtensionServing, offload
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.kept import Claim, Found, KeptTasks, Move, NoRoom, NoTask, as_it_is
-from trio_mcp.extensions.tasks.record import Damaged, Record
+from trio_mcp.extensions.tasks.record import Record
 from trio_mcp.extensions.tasks.slots import Slots
 from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Conflict, Touch
-from trio_mcp.store.errors import StoreError, StoreFull
+from trio_mcp.store.errors import Damaged, StoreError, StoreFull
 from trio_mcp.store.exact import dumps
 from trio_mcp.store.leases import leased
 

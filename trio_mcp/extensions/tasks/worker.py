@@ -13,11 +13,10 @@ from attrs import define, field
 from trio_mcp.backoff import backoff
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.kept import Claim, Found, Move, NoTask, as_it_is
-from trio_mcp.extensions.tasks.record import Damaged
 from trio_mcp.extensions.tasks.run import RETRY, STOPPED, Host, Run, failing
 from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Change, Claimed, Conflict, Delete, News, Touch
-from trio_mcp.store.errors import LeaseLost, StoreError
+from trio_mcp.store.errors import Damaged, LeaseLost, StoreError
 
 logger = logger_of("trio_mcp.tasks")
 

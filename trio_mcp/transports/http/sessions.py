@@ -65,9 +65,9 @@ class Sessions:
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep sessions, and end those that are idle for too long; until cancelled."""
-        try:
-            async with trio.open_nursery() as self._nursery:
-                self._nursery.start_soon(self._expire)
+        async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self._expire)
+            try:
                 task_status.started()
                 while True:
                     await trio.sleep(self.options.session_idle / 10)
@@ -77,8 +77,8 @@ class Sessions:
                             session.sharing.note_use()
                         elif session.last_used < overdue:
                             self.end(session)
-        finally:
-            self.end_all()
+            finally:  # while there may still be tasks: a session that hears of a change starts one
+                self.end_all()
 
     def new(self, http: HttpRequest) -> HttpSession:
         """Begin a session for the sender of a request, or refuse it for want of room (503)."""

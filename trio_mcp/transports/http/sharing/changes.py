@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from functools import partial
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 import trio
 
@@ -17,7 +17,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.registry.changes import KINDS, Changes, ListChanged, ResourceUpdated
 from trio_mcp.store.changes import Append, News, key_part
 from trio_mcp.store.errors import StoreError
-from trio_mcp.store.exact import dumps, loads
+from trio_mcp.store.exact import dumps, read
 from trio_mcp.transports.http.sharing.following import end_of, follow
 from trio_mcp.transports.http.sharing.instance import Instance
 
@@ -112,9 +112,8 @@ class SharedChanges:
 
     async def _take(self, item: bytes, position: int) -> None:
         self.position = position
-        sender, changes = loads(item)
-        for kind, what in changes:
-            change = ListChanged(what) if kind == "list" else ResourceUpdated(what)
+        sender, changes = read(item, "a change at another instance", _told)
+        for change in changes:
             if sender != self._instance.name:
                 self._remember(change, position)
                 self._changes.hear(change)
@@ -130,6 +129,16 @@ class SharedChanges:
             self._changes.hear(ListChanged(kind))
         for uri in [uri for uri in self._changes.watchers if isinstance(uri, str)]:
             self._changes.hear(ResourceUpdated(uri))
+
+
+def _told(told: Any) -> tuple[str, list[SharedChange]]:
+    """Return which instance has told of which changes."""
+    sender, changes = told
+    return sender, [_change(*change) for change in changes]
+
+
+def _change(kind: str, what: str) -> SharedChange:
+    return ListChanged(KINDS[KINDS.index(what)]) if kind == "list" else ResourceUpdated(str(what))
 
 
 def _written(change: SharedChange) -> tuple[str, str]:

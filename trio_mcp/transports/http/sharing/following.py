@@ -8,8 +8,11 @@ from typing import Final
 import trio
 from attrs import define
 
-from trio_mcp.store.errors import StoreError
+from trio_mcp.loggers import logger_of
+from trio_mcp.store.errors import Damaged, StoreError
 from trio_mcp.store.protocol import Store
+
+logger = logger_of("trio_mcp.http")
 
 _PAUSE: Final = 1.0
 
@@ -52,7 +55,8 @@ async def follow(
         log: Its key.
         on_failure: Called when the store is away; it is tried again a moment later.
         take: Called with each item, and its time (`Place`).
-        missed: Called when there were items that are not kept any more, as far as can be known.
+        missed: Called when there were items that are not kept any more, as far as can be known, or
+            one that cannot be read.
         idle: Called when there is news but no item: the store may have been away.
         place: The item to begin behind; by default, the last one that there is.
     """
@@ -70,7 +74,11 @@ async def follow(
                         continue
                     place.began = page.began
                     for number, item in page.items:
-                        await take(item, page.began + number)
+                        try:
+                            await take(item, page.began + number)
+                        except Damaged as error:  # so it stays, and all after it are to be read
+                            logger.error("%s", error)
+                            await missed()
                         place.position = number
                     if place.position >= page.last:
                         if not page.items:

@@ -15,7 +15,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.registry.sealing import Sealer
 from trio_mcp.store.changes import ABSENT, Conflict, News, Put, Touch, key_part
 from trio_mcp.store.errors import StoreError
-from trio_mcp.store.exact import dumps, loads
+from trio_mcp.store.exact import dumps, read
 from trio_mcp.store.watching import Watch
 from trio_mcp.transports.http.sharing.instance import Instance
 
@@ -30,6 +30,7 @@ _LOOK: Final = 3600.0
 _MOST: Final = 8
 
 _PAUSE: Final = 1.0
+_WHAT: Final = "what instances seal with"
 
 
 class SharedKeys:
@@ -55,7 +56,7 @@ class SharedKeys:
         """
         while True:
             entry = await self._store.get(self._key)
-            theirs: list[str] = [] if entry is None else loads(entry.value)
+            theirs: list[str] = [] if entry is None else read(entry.value, _WHAT, list)
             version = ABSENT if entry is None else entry.version
             ours = [key for key in self.known if key not in theirs]
             agreed = [*theirs, *ours][:_MOST] or [Sealer.generate_key()]

@@ -32,7 +32,7 @@ from trio_mcp.background import background_nursery
 from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Conflict, Delete, News, Put, Touch
 from trio_mcp.store.errors import StoreError
-from trio_mcp.store.exact import dumps, loads
+from trio_mcp.store.exact import dumps, read
 from trio_mcp.store.watching import Watch
 from trio_mcp.transports.http.sharing.instance import Instance
 from trio_mcp.transports.http.sharing.interface import Take
@@ -171,7 +171,7 @@ class SharedPosts:
 
     async def _holder(self) -> str | None:
         entry = await self._store.get(self._about)
-        about: dict[str, Any] = {} if entry is None else loads(entry.value)
+        about: dict[str, Any] = {} if entry is None else read(entry.value, "a session", dict)
         if about.get("principal") != self._principal:
             return None
         holder: str | None = about.get("instance")
@@ -201,7 +201,10 @@ def _written(authorization: Authorization | None) -> bytes:
 
 
 def _read(written: bytes) -> Authorization | None:
-    fields: dict[str, Any] | None = loads(written)
+    return read(written, "a message of another instance", _authorization_of)
+
+
+def _authorization_of(fields: dict[str, Any] | None) -> Authorization | None:
     if fields is None:
         return None
     seconds, scopes = fields.pop("seconds"), frozenset(fields.pop("scopes"))

@@ -32,7 +32,7 @@ from trio_mcp.store.changes import (
     Touch,
 )
 from trio_mcp.store.errors import StoreError
-from trio_mcp.store.exact import dumps, loads
+from trio_mcp.store.exact import dumps, read
 from trio_mcp.store.protocol import Store
 from trio_mcp.store.watching import Watch
 from trio_mcp.transports.http.events import EventStore
@@ -299,6 +299,6 @@ class ElsewhereStream:
     async def _give_up(self, http: HttpRequest, after: int) -> None:
         """Answer in place of an instance that died, unless it had."""
         page, call = await self._look(after)
-        id = None if call is None else loads(call.value)
+        id = None if call is None else read(call.value, "a call", lambda id: id)
         if id is not None and not page.items:
             await http.send_event(error_line(id, _GONE)[:-1], id=f"{self.name}-{after}")

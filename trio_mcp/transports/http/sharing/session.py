@@ -46,7 +46,7 @@ from trio_mcp.store.changes import (
     Put,
     key_part,
 )
-from trio_mcp.store.exact import dumps, loads
+from trio_mcp.store.exact import dumps, read
 from trio_mcp.store.quota import Quota
 from trio_mcp.transports.http.request import no_stream
 from trio_mcp.transports.http.session_options import SessionOptions
@@ -153,7 +153,7 @@ class SharedSession(SessionSharing):
                 break  # otherwise this may have been read before what was written or read meanwhile
         if entry is not None and entry.value != _ENDED:
             self._version = entry.version
-            self._about = loads(entry.value)
+            self._about = read(entry.value, "a session", _about_of)
             self._recorder.seen = now
             self._is_known.set()
         return entry
@@ -207,7 +207,7 @@ class SharedSession(SessionSharing):
         await follow(self._store, self._inbox, away, take=self._take, missed=look, idle=look)
 
     async def _take(self, item: bytes, position: int) -> None:
-        message: dict[str, Any] = loads(item)
+        message = read(item, "a message of another instance", _message_of)
         if message["from"] == self._instance.name:
             if "end" in message:  # the request for it may be over, and see to nothing any more
                 self._end_came_back.set()
@@ -389,3 +389,16 @@ class SharedSession(SessionSharing):
             self._listener.note(ListChanged(kind))
         for uri in self._listener.uris:
             self._listener.note(ResourceUpdated(uri))
+
+
+def _about_of(about: dict[str, Any]) -> dict[str, Any]:
+    """Return what all have to know of a session, if it is that."""
+    return {**about, "revision": LEGACY[about["revision"]].name, "uris": [*about["uris"]]}
+
+
+def _message_of(message: dict[str, Any]) -> dict[str, Any]:
+    """Return what another replica says, if it can be understood."""
+    kinds = {"from": str, "answer": str, "cancel": str | int | float}
+    if not all(isinstance(message[name], kinds[name]) for name in {"from", *message} & {*kinds}):
+        raise TypeError("it is of another kind")
+    return message
