@@ -17,6 +17,7 @@ from tests.transports.http.asgi_server_support import (
     request,
     serving,
 )
+from trio_mcp.transports.http.server.asgi import direct_exchange
 
 # Requests --------------------------------------------------------------------------------------
 
@@ -618,3 +619,69 @@ async def test_what_was_counted(autojump_clock) -> None:
         await client.stream.aclose()
         await trio.testing.wait_all_tasks_blocked()
         assert (counters.connections, counters.accepted, counters.failed) == (0, 1, 0)
+
+
+# What our server offers besides ------------------------------------------------------------------
+
+
+async def direct_echo(scope, receive, send):
+    """Answers as `echo` does, and says whether all of the body was there at once."""
+    direct = direct_exchange(receive, send)
+    assert direct is not None
+    body = direct.take_body()
+    how = b"later" if body is None else b"at once"
+    if body is None:
+        body = await read_body(receive)
+    assert direct.take_body() is None
+    await direct.respond(200, [(b"x-how", how)], b"%b:%b" % (scope["method"].encode(), body))
+    assert await receive() == {"type": "http.disconnect"}
+
+
+async def test_a_body_that_has_come_is_taken_at_once(autojump_clock) -> None:
+    async with serving(direct_echo) as server:
+        client = server.connect()
+        for raw, how, body in [
+            (post(b"hello"), b"at once", b"POST:hello"),
+            (get(), b"at once", b"GET:"),
+            (post_chunks([b"hello"]), b"later", b"POST:hello"),
+        ]:
+            answer = await client.ask(raw)
+            assert (answer.headers[b"x-how"], answer.body) == (how, body)
+            assert answer.headers[b"content-length"] == b"%d" % len(body)
+        await client.send(post(b"hello")[:-1])
+        await trio.testing.wait_all_tasks_blocked()
+        await client.send(b"o")
+        answer = await client.answer()
+        assert (answer.headers[b"x-how"], answer.body) == (b"later", b"POST:hello")
+
+
+async def test_a_whole_response_is_sent_once(caplog, autojump_clock) -> None:
+    async def app(scope, receive, send):
+        direct = direct_exchange(receive, send)
+        assert direct is not None
+        await direct.respond(200, [(b"x", b"1")], b"fine")
+        await direct.respond(200, [(b"x", b"2")], b"again")
+
+    async with serving(app) as server:
+        answer = await server.ask(get())
+        assert (answer.headers[b"x"], answer.body) == (b"1", b"fine")
+    assert "the response was started already" in caplog.text
+
+
+async def test_functions_of_another_app_are_not_passed_by() -> None:
+    class Server:
+        def take_body(self) -> None: ...
+
+        async def receive(self) -> None: ...
+
+        async def send(self, message: object) -> None: ...
+
+    one, other = Server(), Server()
+
+    async def function(message: object = None) -> None: ...
+
+    assert direct_exchange(one.receive, one.send) is one
+    assert direct_exchange(one.receive, other.send) is None
+    assert direct_exchange(function, one.send) is None
+    assert direct_exchange(one.receive, function) is None
+    assert direct_exchange(function, function) is None

@@ -39,7 +39,7 @@ from trio_mcp.transports.http.server import (
     open_unix,
     serve_asgi,
 )
-from trio_mcp.transports.http.server.asgi import nowait_of
+from trio_mcp.transports.http.server.asgi import direct_exchange
 from trio_mcp.transports.http.server.listeners import Backlog
 
 
@@ -474,8 +474,9 @@ async def test_what_is_sent_without_waiting_is_whole_and_in_its_place() -> None:
     pieces: list[bytes] = []
 
     async def app(scope, receive, send):
-        send_nowait = nowait_of(send)
-        assert send_nowait is not None
+        direct = direct_exchange(receive, send)
+        assert direct is not None
+        send_nowait = direct.send_nowait
         await send({"type": "http.response.start", "status": 200})
         assert not send_nowait(b"before it has begun")
         await send({"type": "http.response.body", "body": b"begin,", "more_body": True})
@@ -496,8 +497,9 @@ async def test_a_client_that_leaves_while_the_rest_follows_cancels_the_app() -> 
     ended = trio.Event()
 
     async def app(scope, receive, send):
-        send_nowait = nowait_of(send)
-        assert send_nowait is not None
+        direct = direct_exchange(receive, send)
+        assert direct is not None
+        send_nowait = direct.send_nowait
         await send({"type": "http.response.start", "status": 200})
         await send({"type": "http.response.body", "body": b"begin", "more_body": True})
         try:

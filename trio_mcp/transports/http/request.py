@@ -18,7 +18,7 @@ from trio_mcp.transports.http.server.asgi import (
     Receive,
     Scope,
     Send,
-    nowait_of,
+    direct_exchange,
 )
 from trio_mcp.wire.errors import INVALID_REQUEST, McpError
 from trio_mcp.wire.jsonrpc import UNKNOWN_ID, Json, encode, error_line
@@ -135,6 +135,7 @@ class HttpRequest:
         self.receive = receive
         self.send = send
         self.id = id
+        self._direct = direct_exchange(receive, send)
         self.method: Final[str] = scope["method"]
         root, path = scope.get("root_path"), scope["path"]
         self.path: Final[str] = _path_below(root, path) if root else path
@@ -171,10 +172,14 @@ class HttpRequest:
             Refusal: It is longer than `limit` bytes (413), or there is no room for it (429).
             Disconnected: The client left.
         """
-        length = self.headers.get(b"content-length", b"")
-        if length.isdigit() and (len(length) > 18 or int(length) > limit):
+        piece, more = None if self._direct is None else self._direct.take_body(), False
+        if piece is None:
+            length = self.headers.get(b"content-length", b"")
+            if length.isdigit() and (len(length) > 18 or int(length) > limit):
+                raise _too_large(limit)
+            piece, more = _piece_in(await self.receive(), 0, limit)
+        elif len(piece) > limit:
             raise _too_large(limit)
-        piece, more = _piece_in(await self.receive(), 0, limit)
         size = len(piece)
         if not more and size <= SHORT:  # as it nearly always is
             return piece
@@ -232,11 +237,15 @@ class HttpRequest:
         pieces = pieces_of(body) if isinstance(body, bytes) else body
         length = sum(map(len, pieces))
         head = list(headers)
-        if status != _NOT_MODIFIED:  # which would speak of the body that it does not have
-            head.append((b"content-length", b"%d" % length))
         if length:
             head.append((b"content-type", content_type))
-        await self._put(self._begin(status, head))
+        if self._direct is not None and length and len(pieces) == 1:
+            self._begin(status, head)
+            await self._direct.respond(status, head, pieces.popleft())
+            return
+        if status != _NOT_MODIFIED:  # which would speak of the body that it does not have
+            head.append((b"content-length", b"%d" % length))
+        await self._start(status, head)
         while len(pieces) > 1:
             await self.send_raw(pieces.popleft())
         await self._put({"type": "http.response.body", "body": pieces.popleft()})
@@ -256,7 +265,7 @@ class HttpRequest:
 
     async def start_stream(self, headers: Iterable[Header] = ()) -> None:
         self._is_stream = True
-        await self._put(self._begin(200, [*_STREAM_HEADERS, *headers]))
+        await self._start(200, [*_STREAM_HEADERS, *headers])
         await self.send_raw(b"")
 
     async def send_event(self, line: bytes, *, id: str | None = None) -> None:
@@ -270,10 +279,9 @@ class HttpRequest:
         Returns:
             Whether it did.
         """
-        send_nowait = nowait_of(self.send)
-        if send_nowait is None or not self._is_stream or len(line) > _PIECE_BYTES:
+        if self._direct is None or not self._is_stream or len(line) > _PIECE_BYTES:
             return False
-        return send_nowait(encode_event(line.rstrip(b"\n"), event="message"))
+        return self._direct.send_nowait(encode_event(line.rstrip(b"\n"), event="message"))
 
     async def send_id(self, id: str) -> None:
         """Send an event without a message, so that the client has an id to come back with."""
@@ -295,11 +303,14 @@ class HttpRequest:
     async def send_raw(self, data: bytes) -> None:
         await self._put({"type": "http.response.body", "body": data, "more_body": True})
 
-    def _begin(self, status: int, headers: list[Header]) -> Message:
+    def _begin(self, status: int, headers: list[Header]) -> None:
         self.started = True
         self.status = status
         headers += self.answer_headers
-        return {"type": "http.response.start", "status": status, "headers": headers}
+
+    async def _start(self, status: int, headers: list[Header]) -> None:
+        self._begin(status, headers)
+        await self._put({"type": "http.response.start", "status": status, "headers": headers})
 
     async def cut_short(self) -> None:
         """End a response that is not complete, if that can be done in good order."""

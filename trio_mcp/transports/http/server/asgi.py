@@ -4,8 +4,8 @@ Its scopes and messages are open mappings.
 """
 
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, Protocol
 
 import trio
 
@@ -19,15 +19,30 @@ Headers = list[tuple[bytes, bytes]]
 """Names in lower case, and values without white space around them, in the order of the wire."""
 
 
-SendNowait = Callable[[bytes], bool]
+class DirectExchange(Protocol):
+    """What our server offers besides `receive` and `send`, which are its methods, for less work."""
+
+    def take_body(self) -> bytes | None:
+        """Take all of the body in place of `receive`, if it has come."""
+
+    async def respond(
+        self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes
+    ) -> None:
+        """Send a whole response, whose length need not be among the headers."""
+
+    def send_nowait(self, data: bytes) -> bool:
+        """Send a piece of a body that has begun, if that takes no waiting; returns if it did."""
 
 
-def nowait_of(send: Send) -> SendNowait | None:
-    """Return how to send a piece of a body without waiting, where it is our server that sends.
+def direct_exchange(receive: Receive, send: Send) -> DirectExchange | None:
+    """Return the exchange that these functions are methods of, where it is our server that serves.
 
-    Not where another app has put a function of its own in place of `send`.
+    Not where another app has put a function of its own in place of one of them.
     """
-    found: SendNowait | None = getattr(getattr(send, "__self__", None), "send_nowait", None)
+    exchange = getattr(send, "__self__", None)
+    if exchange is not getattr(receive, "__self__", None) or not hasattr(exchange, "take_body"):
+        return None
+    found: DirectExchange | None = exchange
     return found
 
 

@@ -14,6 +14,7 @@ otherwise a client that waits looks like one that has gone.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from contextlib import suppress
 from math import inf
 from typing import Final, Literal
@@ -443,6 +444,14 @@ class Exchange:
         self.body = body
         self.response = Response(head.method, head.http_version)
 
+    def take_body(self) -> bytes | None:
+        """Take all of the body in place of `receive`, if it has come: mostly with the head."""
+        body, buffer = self.body, self._connection.buffer
+        if self._body_told or body.remaining is None or body.remaining > len(buffer):
+            return None
+        self._body_told = True
+        return body.take(buffer)
+
     async def receive(self) -> Message:
         """Wait for a piece of the body, and after it for the client to leave.
 
@@ -512,16 +521,29 @@ class Exchange:
 
         Cancelled, it leaves open how much was written, and the connection ends.
         """
-        response, connection = self.response, self._connection
         kind = message["type"]
         if kind == "http.response.start":
-            response.start(message["status"], message.get("headers", ()))
+            self.response.start(message["status"], message.get("headers", ()))
             return
         if kind != "http.response.body":
             raise ResponseError(f"a message of type {kind!r} cannot be sent")
-        data, more = message.get("body", b""), message.get("more_body", False)
+        data = message.get("body", b"")
         if type(data) is not bytes:
             data = bytes(memoryview(data))
+        await self._send_piece(data, message.get("more_body", False))
+
+    async def respond(
+        self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes
+    ) -> None:
+        """Send a whole response, whose length need not be among the headers.
+
+        It is what `send` does with two messages, and raises the same.
+        """
+        self.response.start(status, headers)
+        await self._send_piece(body, False)
+
+    async def _send_piece(self, data: bytes, more: bool) -> None:
+        response, connection = self.response, self._connection
         if not response.begun:
             response.keep_alive = self._may_continue()
         out = response.body(data, more, connection.service.date_line())

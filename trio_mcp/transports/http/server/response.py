@@ -21,7 +21,7 @@ _STATUS_LINES: Final = {
 _NO_CONTENT: Final = 204
 _BODILESS: Final = frozenset((_NO_CONTENT, 304))
 _USUAL: Final = 2
-"""Headers of most responses: how long the body is, and of which type."""
+"""Headers of most responses: of which type the body is, and how long, or whose session it is of."""
 _HOP_BY_HOP: Final = frozenset((b"transfer-encoding", b"connection", b"keep-alive", b"upgrade"))
 
 
@@ -137,7 +137,7 @@ class Response:
     def _head(self, whole: int | None, date: bytes) -> bytes:
         """The head, for a body whose length is known if it comes as a whole."""
         headers = tuple(map(tuple, self._headers))
-        # Those with more have mostly one of their own, such as a session's: not worth keeping.
+        # Those with more have mostly one of their own, such as a length: not worth keeping.
         look = _seen_beginning_of if len(headers) <= _USUAL else _beginning_of
         begin, length, closes, dated = look(self._status, headers)
         if closes:
@@ -209,7 +209,7 @@ def _beginning_of(
     return status_line(status) + fields, length, closes, dated
 
 
-_seen_beginning_of = lru_cache(maxsize=64)(_beginning_of)
+_seen_beginning_of = lru_cache(maxsize=1024)(_beginning_of)
 
 
 def _parse_length(value: bytes, before: int | None) -> int:
