@@ -108,7 +108,7 @@ def bars(
 
 
 def measurements(outcomes: Sequence[Outcome[S]], columns: Sequence[Column[S]]) -> dict[str, Any]:
-    """Return everything measured, as JSON values."""
+    """Return everything measured, as JSON values, without optional peers that are missing."""
     return {
         outcome.peer.name: {
             "version": outcome.peer.version,
@@ -116,4 +116,5 @@ def measurements(outcomes: Sequence[Outcome[S]], columns: Sequence[Column[S]]) -
             **{column.key: outcome.values(column.pick) for column in columns},
         }
         for outcome in outcomes
+        if not (outcome.peer.missing and outcome.peer.is_optional)
     }

@@ -1,9 +1,12 @@
-"""Servers from PyPI and npm that nothing else needs, each in a folder below `.conformance`."""
+"""Servers that nothing else needs, installed or built: each in a folder below `.conformance`."""
 
 import json
 import platform
+import re
+import shutil
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -84,6 +87,39 @@ class NpmPackage(Package):
         options = ["--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
         command = ["npm", "install", "--ignore-scripts", *options, "--prefix", str(self.folder)]
         return attempt([*command, f"{self.name}@{self.wanted}"])
+
+
+@frozen
+class BuiltPackage(Package):
+    """A server of ours that is built on an SDK in a compiled language.
+
+    Args:
+        sources: The folder that is copied, and built there. It says which versions are wanted.
+        build: The command that builds it, with `{folder}` for the copy. Its first word, the
+            compiler, is not installed if it is missing.
+        program: What is built, in the copy.
+        versions: The file in the copy that names the SDK with its version.
+    """
+
+    sources: Path
+    build: Sequence[str]
+    program: str
+    versions: str
+
+    @property
+    def version(self) -> str:
+        """The version of the SDK that it is built on; empty if it is not built."""
+        if not (self.folder / self.program).exists():
+            return ""
+        text = (self.folder / self.versions).read_text(encoding="utf-8")
+        # As in `example.org/sdk v1.2.3`, or `name = "sdk"` before `version = "1.2.3"`.
+        found = re.search(rf"{re.escape(self.name)}\W+(?:version\W+)?v?(\d[\w.-]*)", text)
+        return found[1] if found else ""
+
+    def install(self) -> str:
+        """Build it; return why that failed, or nothing."""
+        shutil.copytree(self.sources, self.folder, dirs_exist_ok=True)
+        return attempt([word.format(folder=self.folder) for word in self.build])
 
 
 def find(peer: Peer, package: Package, *, install: bool) -> Peer:

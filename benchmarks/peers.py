@@ -16,7 +16,7 @@ from benchmarks.processes import Command
 
 _SERVERS = Path(__file__).parent / "servers"
 _ROOT = Path(__file__).parent.parent
-_INSTALL_SECONDS = 120
+_INSTALL_SECONDS = 600
 
 OURS = "trio-mcp"
 OURS_1000 = "trio-mcp, 1,000 tools"
@@ -40,6 +40,8 @@ class Peer:
     version: str = ""
     missing: str = ""
     """Why it cannot take part; empty if it can."""
+    is_optional: bool = False
+    """Whether a record is complete without it."""
 
     def lacking(self, reason: str) -> "Peer":
         return evolve(self, missing=reason)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks import company
+from benchmarks.columns import measurements
 from benchmarks.company import COLUMNS, TOOLS, Sample
 from benchmarks.contest import Outcome
 from benchmarks.load import LoadError
@@ -143,6 +144,17 @@ def test_the_table_compares_with_ours_and_says_who_is_missing() -> None:
     assert lines[3].split()[-1] == "0.33"
     assert lines[4] == f"{TYPESCRIPT}  missing: node is not installed"
     assert COLUMNS["memory"].title == "peak MiB"
+
+
+def test_a_record_is_complete_without_servers_that_need_a_compiler() -> None:
+    outcomes = [
+        Outcome[Sample](
+            Peer(name, Command([], {}), is_optional=name in company.COMPILED).lacking("x")
+        )
+        for name in (OURS, *company.COMPILED)
+    ]
+    assert list(measurements(outcomes, [])) == [OURS]
+    assert [each.is_optional for each in PEERS] == [each.name in company.COMPILED for each in PEERS]
 
 
 @pytest.mark.parametrize("peer", list(map(as_param, INSTALLED)))

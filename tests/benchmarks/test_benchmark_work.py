@@ -10,7 +10,13 @@ from attrs import evolve
 from benchmarks import http, packages, work
 from benchmarks.complete import contest, lacking
 from benchmarks.contest import Outcome, in_rounds
-from benchmarks.packages import FASTMCP, NpmPackage, PythonPackage, find_fastmcp
+from benchmarks.packages import (
+    FASTMCP,
+    BuiltPackage,
+    NpmPackage,
+    PythonPackage,
+    find_fastmcp,
+)
 from benchmarks.peers import OURS, PYTHON, TYPESCRIPT, Peer, python_server
 from benchmarks.processes import Command
 from benchmarks.report import Report
@@ -90,6 +96,41 @@ def test_a_package_that_is_there_tells_its_version(tmp_path: Path) -> None:
     assert NpmPackage("x", "1", tmp_path).version == "1.2"
     assert PythonPackage("x", "", tmp_path).version == "3.4"
     assert find_fastmcp("fastmcp_work.py", install=False).name == FASTMCP
+
+
+def built(folder: Path, sdk: str, versions: str, build: str) -> BuiltPackage:
+    """A server whose compiler is Python."""
+    sources = folder / "sources"
+    sources.mkdir()
+    (sources / versions).write_text(f"other v0.1\n{sdk}")
+    name = "example.org/sdk" if "/" in sdk else "sdk"
+    command = [sys.executable, "-c", build, "{folder}"]
+    return BuiltPackage(name, "", folder / "copy", sources, command, "program", versions)
+
+
+@pytest.mark.parametrize(
+    ("sdk", "version"),
+    [
+        ("example.org/sdk v1.2.3 // indirect", "1.2.3"),
+        ('"sdk",\n"x"\n[[package]]\nname = "sdk"\nversion = "0.1.0-beta.2"\n', "0.1.0-beta.2"),
+    ],
+    ids=["go.mod", "Cargo.lock"],
+)
+def test_a_server_that_is_built_tells_the_version_of_its_sdk(
+    tmp_path: Path, sdk: str, version: str
+) -> None:
+    package = built(tmp_path, sdk, "versions", "import sys; open(sys.argv[1] + '/program', 'w')")
+    assert package.version == ""
+    assert packages.find(Peer("x", NOTHING), package, install=True).version == version
+
+
+def test_a_server_that_cannot_be_built_is_missing(tmp_path: Path) -> None:
+    package = built(tmp_path, "example.org/sdk v1", "go.mod", "import sys; sys.exit('no space')")
+    found = packages.find(Peer("x", NOTHING), package, install=True)
+    assert found.missing == "example.org/sdk: no space"
+    lacking_compiler = evolve(package, build=["no-such-compiler"])
+    found = packages.find(Peer("x", NOTHING), lacking_compiler, install=True)
+    assert found.missing == "example.org/sdk: no-such-compiler: No such file or directory"
 
 
 @pytest.mark.parametrize("peer", list(map(as_param, INSTALLED)))
