@@ -27,6 +27,7 @@ from trio_mcp.store.memory import MAX_MEMORY
 from trio_mcp.telemetry import BOUNDS
 from trio_mcp.transports.http import bodies
 from trio_mcp.transports.http.guard import MOST_SCRAPES, SCRAPES
+from trio_mcp.transports.http.sharing import changes
 
 PAGE: Final = ROOT / "docs" / "limits" / "shared.md"
 
@@ -147,6 +148,14 @@ ROWS: Final = (
         [SessionOptions().max_event_bytes],
         [
             f"{HTTP}/test_shared_bounds.py::test_a_session_keeps_so_many_bytes_for_those_who_come_back"
+        ],
+    ),
+    Row(
+        "changes that an instance tells the others",
+        [changes.UNWRITTEN_BYTES, changes.KEPT_BYTES],
+        [
+            f"{HTTP}/test_shared_bounds.py::test_of_what_none_can_be_subscribed_to_others_hear_nothing",
+            f"{HTTP}/test_shared_bounds.py::test_few_bytes_of_changes_wait_for_the_store_and_none_is_missed",
         ],
     ),
     Row(

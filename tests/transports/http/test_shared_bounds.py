@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from tests.store.contents import values_of
 from tests.support.tools import echo, registry_of, text_of
 from tests.transports.http.fleet import Fleet, fleet
 from tests.transports.http.support import LegacyClient, progress_meta
-from trio_mcp import Context, HttpPolicy, Registry, SessionOptions
+from trio_mcp import Context, HttpPolicy, Limits, Registry, SessionOptions
 from trio_mcp.store.memory import MemoryStore
 
 pytestmark = pytest.mark.requirement("M2", "F2")
@@ -153,3 +154,54 @@ async def test_nothing_is_kept_of_a_session_that_has_ended(how: str, mock_clock:
         await wait_all_tasks_blocked()
         assert streams_in(those.store) == {}
         assert not [key for key in values_of(those.store) if ":call/" in key]
+
+
+def news(made: list[Registry]) -> Registry:
+    """Make the registry of another instance, and note it."""
+    made.append(registry := Registry("news"))
+    registry.add_resource("news://today", lambda: "news", name="today")
+    return registry
+
+
+def bytes_of_changes(store: MemoryStore) -> int:
+    (found,) = store.connection.execute(
+        "SELECT sum(length(item)) FROM logs JOIN items USING (id) WHERE log LIKE 'changes:%'"
+    ).fetchone()
+    return found or 0
+
+
+async def test_of_what_none_can_be_subscribed_to_others_hear_nothing() -> None:
+    made: list[Registry] = []
+    limits = Limits(max_subscription_bytes=100)
+    async with fleet(partial(news, made), size=2, limits=limits) as those:
+        client = those.client()
+        await client.initialize()
+        for number in range(100):
+            made[0].notify_resource_updated(f"news://{number}/{'x' * 100}")
+        await wait_all_tasks_blocked()
+        assert bytes_of_changes(those.store) == 0
+
+
+async def test_few_bytes_of_changes_wait_for_the_store_and_none_is_missed(
+    autojump_clock: MockClock,
+) -> None:
+    made: list[Registry] = []
+    async with fleet(partial(news, made), size=2) as those:
+        client = those.client()
+        await client.initialize()
+        await client.request("resources/subscribe", {"uri": "news://today"})
+        stream = client.get()  # at the second
+        await stream.started()
+        await wait_all_tasks_blocked()
+        there, _ = those.views
+        there.is_cut_off = True
+        for number in range(10_000):
+            made[0].notify_resource_updated(f"news://{number}/{'x' * 1000}")
+            if number == 5_000:
+                made[0].notify_resource_updated("news://today")
+        await trio.sleep(5)
+        there.is_cut_off = False
+        with trio.fail_after(60):
+            while (await stream.message())["method"] != "notifications/resources/updated":
+                pass
+        assert bytes_of_changes(those.store) < 4096

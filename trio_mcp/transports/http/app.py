@@ -237,7 +237,7 @@ class HttpApp:
 
         async with opened(self._store) as store:
             measured = metered(store, self.metrics.measure_store)
-            yield StoreSharing(measured, self.registry, self._sessions)
+            yield StoreSharing(measured, self.registry, self._sessions, self._limits)
 
     def stop(self) -> None:
         """End what would go on forever: subscriptions, and the streams of sessions."""

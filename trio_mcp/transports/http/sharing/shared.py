@@ -25,6 +25,7 @@ from trio_mcp.transports.http.sharing.interface import Sharing, Take
 from trio_mcp.transports.http.sharing.keys import SharedKeys
 from trio_mcp.transports.http.sharing.posts import SharedPosts
 from trio_mcp.transports.http.sharing.session import SharedSession
+from trio_mcp.wire.limits import Limits
 
 if TYPE_CHECKING:  # few servers check tokens
     from trio_mcp.auth.server.authenticator import Shared
@@ -40,10 +41,13 @@ class StoreSharing(Sharing):
     outlasts_instance = True
     _changes: SharedChanges
 
-    def __init__(self, store: Store, registry: Registry, options: SessionOptions) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, options: SessionOptions, limits: Limits
+    ) -> None:
         self.store: Store = store
         self._catalogue = catalogue_of(registry)
         self._options = options
+        self._limits = limits
         self.instance: Final = Instance(store, options.session_idle)
         ttl = self._catalogue.options.state_ttl
         self._keys = SharedKeys(
@@ -61,7 +65,8 @@ class StoreSharing(Sharing):
 
     async def start(self, nursery: trio.Nursery) -> None:
         catalogue = self._catalogue
-        self._changes = SharedChanges(self.instance, catalogue.changes, catalogue.name)
+        longest = self._limits.max_subscription_bytes
+        self._changes = SharedChanges(self.instance, catalogue.changes, catalogue.name, longest)
         await nursery.start(self.instance.run)
         await nursery.start(self._changes.run)
         nursery.start_soon(self._keys.run)
