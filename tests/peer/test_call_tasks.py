@@ -454,6 +454,131 @@ async def test_a_call_that_does_not_end_holds_its_task_and_no_other_call(nursery
     assert len(desk.inbound) == 0
 
 
+# -- in the task of who hands a call over -----------------------------------------------------
+
+
+@define(eq=False)
+class Begun:
+    """What became of a call that was begun in the task that had it."""
+
+    call: Call
+    asked: int = 0
+    """How often the task was asked for."""
+    goes_on: bool | None = None
+
+    def ask(self) -> None:
+        self.asked += 1
+
+    async def begin(self, pool: CallTasks) -> None:
+        pool.hold()
+        pool.start_soon(self.call)
+        assert pool.release(takes_one=True) is self.call
+        before = current_task().name
+        self.goes_on = await pool.begin_here(self.call, self.ask)
+        assert (current_task().name == before) is self.goes_on
+
+
+async def begin(pool: CallTasks, work: object) -> Begun:
+    """Begin a call in a task that is not of the pool, and wait until it has ended, or waits."""
+    begun = Begun(Call(work))
+    pool.start_task(begun.begin, pool)
+    await wait_all_tasks_blocked()
+    return begun
+
+
+async def test_a_call_alone_runs_in_the_task_that_hands_it_over(pool):
+    begun = await begin(pool, none)
+    assert (begun.goes_on, begun.asked) == (True, 0)
+    assert names(pool) == []
+    await run(pool, none)  # as ever
+    assert names(pool) == [IDLE]
+
+
+async def test_it_keeps_that_task_if_it_waits(pool):
+    go_on = trio.Event()
+    begun = await begin(pool, go_on.wait)
+    assert (begun.goes_on, begun.asked) == (None, 1)
+    assert names(pool) == ["call"]
+    go_on.set()
+    await wait_all_tasks_blocked()
+    assert (begun.goes_on, begun.asked) == (False, 1)
+
+
+@pytest.mark.parametrize("takes_one", [False, True])
+async def test_calls_that_were_held_run_in_tasks_of_the_pool(pool, takes_one):
+    pool.hold()
+    calls = start(pool, none, *[none] * takes_one)
+    await wait_all_tasks_blocked()
+    assert names(pool) == []
+    assert pool.release(takes_one=takes_one) is None
+    await wait_all_tasks_blocked()
+    assert all(each.task in pool.nursery.child_tasks for each in calls)
+    pool.hold()
+    assert pool.release(takes_one=takes_one) is None
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_task_in_which_it_has_left_something_does_not_go_on(pool, waits, caplog):
+    left = []
+
+    async def leave_open() -> None:
+        VAR.set(1)
+        left.append(trio.open_nursery())
+        (await left[0].__aenter__()).start_soon(trio.sleep_forever)
+        if waits:
+            await trio.lowlevel.checkpoint()
+
+    begun = await begin(pool, leave_open)
+    assert (begun.goes_on, begun.asked) == (False, 1)
+    assert "call left a nursery open; what ran in it is cancelled" in caplog.messages
+    assert names(pool) == []
+
+    async def set_variable() -> None:
+        VAR.set(1)
+
+    begun = await begin(pool, set_variable)
+    assert (begun.goes_on, begun.asked) == (False, 1)
+
+
+class Foreign:
+    """What Trio refuses to wait for."""
+
+    def __await__(self):
+        yield self
+
+
+async def test_what_trio_throws_into_a_task_reaches_the_call_in_it(pool):
+    caught = []
+
+    async def wait_wrongly() -> None:
+        await trio.lowlevel.checkpoint()
+        for _ in range(2):
+            with pytest.raises(TypeError, match="unrecognized yield message") as refused:
+                await Foreign()
+            caught.append(refused.value)
+        await trio.lowlevel.checkpoint()
+
+    begun = await begin(pool, wait_wrongly)
+    assert len(caught) == 2
+    assert begun.goes_on is False
+
+
+async def test_a_call_in_it_is_cancelled_as_in_any_other(nursery):
+    ended = []
+
+    async def last() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.append(True)
+
+    async with trio.open_nursery() as inner:
+        begun = await begin(CallTasks(inner, Call.go), last)
+        inner.cancel_scope.cancel()
+    assert ended == [True]
+    assert begun.goes_on is None
+
+
 # -- through a stream -----------------------------------------------------------------------
 
 

@@ -7,15 +7,19 @@ and delays no other, and calls that never wait share one.
 What a call leaves in its task is not seen by the next: a task whose context variables have changed,
 which still holds a lock, or in which a cancel scope or a nursery was left open, ends with its call,
 and a fresh one takes its place.
+
+A call that comes alone begins in the task that has read it (`release`, `begin_here`), a turn of
+Trio's scheduler earlier. If it waits, it keeps that task.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
-from contextvars import copy_context
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import Context, copy_context
 from operator import is_not
-from typing import Final
+from types import coroutine
+from typing import Any, Final
 
 import trio
 from trio.lowlevel import Abort, Task
@@ -42,7 +46,9 @@ class CallTasks:
     """
 
     def __init__(
-        self, nursery: trio.Nursery, run: Callable[[InboundRequest], Awaitable[None]]
+        self,
+        nursery: trio.Nursery,
+        run: Callable[[InboundRequest], Coroutine[Any, Any, None]],
     ) -> None:
         self.nursery = nursery
         self._run = run
@@ -59,6 +65,49 @@ class CallTasks:
         if not self._coming:
             self._send(1)
 
+    def hold(self) -> None:
+        """Begin no call before `release`, which has to follow without a checkpoint."""
+        self._coming += 1  # as if a task were on its way
+
+    def release(self, *, takes_one: bool) -> InboundRequest | None:
+        """Begin the calls that were held.
+
+        Args:
+            takes_one: Whether to return a single one instead, for `begin_here`.
+        """
+        self._coming -= 1
+        if self._queue and not self._coming:
+            if takes_one and len(self._queue) == 1:
+                return self._queue.popleft()
+            self._send(1)
+        return None
+
+    async def begin_here(self, call: InboundRequest, on_wait: Callable[[], None]) -> bool:
+        """Run a call in the current task, which is not one of these.
+
+        Args:
+            call: The call.
+            on_wait: Called when the task has to be left to the call: it waits, or has ended and
+                left something.
+
+        Returns:
+            Whether the task may go on with something else. Otherwise it has to end.
+        """
+        task = trio.lowlevel.current_task()
+        name, context = task.name, task.context
+        task.name = call.label
+        if not await _noting_wait(self._run(call), on_wait):
+            if not self._has_left_something(call, task, context):
+                task.name = name
+                return True
+            on_wait()
+        await end_nurseries(task, 0, call.label)
+        return False
+
+    def start_task(self, task: Callable[..., Awaitable[object]], *args: object) -> None:
+        """Start a task beside these, not in the context of the one that starts or ends a call."""
+        self._context.run(self.nursery.start_soon, task, *args)
+
     def _stand_by(self) -> None:
         # Twice as many each time, while all calls wait: a hundred have begun after a few turns.
         self._send(min(self._standbys, len(self._queue)))
@@ -69,12 +118,12 @@ class CallTasks:
         for _ in range(tasks):
             if self._idle:
                 trio.lowlevel.reschedule(self._idle.pop())
-            else:  # not in the context of the task that starts or ends a call
-                self._context.run(self.nursery.start_soon, self._work)
+            else:
+                self.start_task(self._work)
 
     async def _work(self) -> None:
         task = trio.lowlevel.current_task()
-        context, values = task.context, self._values
+        context = task.context
         while True:
             self._coming -= 1
             for _ in range(TURN):
@@ -85,14 +134,7 @@ class CallTasks:
                     self._stand_by()
                 task.name = call.label
                 await self._run(call)
-                if (
-                    call.left_open
-                    or task.context is not context
-                    or task in lock_owners
-                    or task.child_nurseries
-                    or len(copy_context()) != len(values)  # none can be removed, only changed
-                    or (values and self._has_other_values())
-                ):
+                if self._has_left_something(call, task, context):
                     await end_nurseries(task, 0, call.label)
                     return
                 del call  # an idle task must not keep it
@@ -101,6 +143,18 @@ class CallTasks:
                 return
             task.name = IDLE_NAME
             await self._sleep(task)
+
+    def _has_left_something(self, call: InboundRequest, task: Task, context: Context) -> bool:
+        """Whether a call has left something in its task, the one that runs."""
+        values = self._values
+        return (
+            call.left_open
+            or task.context is not context
+            or task in lock_owners
+            or task.child_nurseries != []
+            or len(copy_context()) != len(values)  # none can be removed, only changed
+            or (values != [] and self._has_other_values())
+        )
 
     def _has_other_values(self) -> bool:
         """Whether a call has changed a context variable of its task, the one that runs."""
@@ -114,3 +168,25 @@ class CallTasks:
 
         self._idle.append(task)
         await trio.lowlevel.wait_task_rescheduled(abort)
+
+
+@coroutine
+def _noting_wait(
+    work: Coroutine[Any, Any, None], on_wait: Callable[[], None]
+) -> Generator[Any, Any, bool]:
+    """Await something, and call a function when it first waits. Returns whether it did."""
+    try:
+        trap = work.send(None)
+    except StopIteration:
+        return False
+    on_wait()
+    try:
+        while True:  # what `await` does, for what has begun
+            try:
+                values = [(yield trap)]
+            except BaseException as error:
+                trap = work.throw(error)
+            else:  # a frame that refers to an error which passes through it would make a cycle
+                trap = work.send(values.pop())
+    except StopIteration:
+        return True

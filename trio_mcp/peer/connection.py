@@ -4,11 +4,14 @@ The reader waits for lines. Each is made a message and dispatched, as `Inbound` 
 answered at once is answered at once, in order; what takes time becomes a call in one of the
 `CallTasks`. The reader does that by itself, up to the first line that takes waiting. This one, and
 what comes after it, goes to the dispatcher, which waits while the reader reads on, so that the end
-of the input is noticed. The writer sends whatever is ready. Memory channels join the three, and
-they are bounded: who cannot put anything into one waits. The dispatcher goes on while all slots for
-calls are taken, because a cancellation may come next; it pauses only when too much waits to be run
-or to be written. While requests of our own are open it does not pause because too much waits to be
-run: the response that a running call needs may come next. Then it refuses what would have to wait.
+of the input is noticed. A call that comes alone begins in the reader's task. If it waits, the task
+is the call's from then on, and another one reads. The writer sends whatever is ready.
+
+Memory channels join the three, and they are bounded: who cannot put anything into one waits. The
+dispatcher goes on while all slots for calls are taken, because a cancellation may come next; it
+pauses only when too much waits to be run or to be written. While requests of our own are open it
+does not pause because too much waits to be run: the response that a running call needs may come
+next. Then it refuses what would have to wait.
 
 The side that asks reads on while its output is full (`reads_on`). Otherwise both sides could wait
 forever, each for the other one to read: one with requests, one with responses. A response asks for
@@ -127,7 +130,7 @@ class Connection(ReplyChannel):
         self._max_replied = limits.max_outgoing_bytes if reads_on else 0
         # Rendezvous: what comes in is bounded by the chunk that is dispatched and the next one.
         self._put_frames, self._frames = trio.open_memory_channel[_Rest | None](0)
-        self._reading = trio.CancelScope()
+        self._reading: trio.CancelScope | None = None  # while the reader reads
         self._writing = trio.CancelScope(shield=True)
         self._has_hung_up = has_hung_up
         self._is_read_no_more = is_read_no_more
@@ -164,7 +167,8 @@ class Connection(ReplyChannel):
         """
         async with trio.open_nursery() as nursery:
             self._calls = CallTasks(nursery, self._runner.run_in_call_task)
-            for task in (self._read, self._dispatch, self._write, *background):
+            self._read_on()
+            for task in (self._dispatch, self._write, *background):
                 nursery.start_soon(task)
             for watch in (self._runner.watch, self.requests.watch):
                 nursery.start_soon(watch)
@@ -208,7 +212,8 @@ class Connection(ReplyChannel):
         if not self._ending.is_set():
             self.ended_by = how
             self._ending.set()
-            self._reading.cancel()
+            if self._reading is not None:
+                self._reading.cancel()
             self._pause.cancel()
             self._inbound.draining = True
             self.requests.end(how)
@@ -227,24 +232,51 @@ class Connection(ReplyChannel):
 
     # -- the three tasks ------------------------------------------------------------------
 
-    async def _read(self) -> None:
+    async def _read(self, scope: trio.CancelScope) -> None:
+        """Read until the input ends, or until a call needs the task: then another one reads on."""
         rest: _Rest | None = None
+        with scope:
+            while frames := await self._receive():
+                if self._rests or not self._begun.is_set():
+                    rest = _Rest(self._until_ready, frames)
+                else:  # there is mostly nothing to wait for, and the dispatcher may sleep
+                    self._calls.hold()
+                    rest = self._dispatch_nowait(frames)
+                    is_alone = len(self._inbound) == 1 and rest is None
+                    reads_on = not self._ending.is_set()  # else a call in here would be cancelled
+                    call = self._calls.release(takes_one=is_alone and reads_on)
+                    if call is not None:
+                        frames = []
+                        if not await self._begin_here(call, scope):
+                            return
+                        del call
+                if rest is not None:
+                    self._rests += 1
+                    await self._put_frames.send(rest)
+                    rest = None
+                frames = []  # an idle connection keeps nothing of what it read
+        self._is_at_end = True
+        self._pause.deadline = trio.current_time() + self._standstill
         with self._put_frames:
-            with self._reading:
-                while frames := await self._receive():
-                    if self._rests or not self._begun.is_set():
-                        rest = _Rest(self._until_ready, frames)
-                    else:  # there is mostly nothing to wait for, and the dispatcher may sleep
-                        rest = self._dispatch_nowait(frames)
-                    if rest is not None:
-                        self._rests += 1
-                        await self._put_frames.send(rest)
-                        rest = None
-                    frames = []  # an idle connection keeps nothing of what it read
-            self._is_at_end = True
-            self._pause.deadline = trio.current_time() + self._standstill
             if rest is not None:  # it was stopped with these in its hands: all of it is answered
                 await self._put_frames.send(rest)
+
+    async def _begin_here(self, call: InboundRequest, scope: trio.CancelScope) -> bool:
+        """Run a call in the reader's task. Returns whether that one reads on."""
+        self._reading = None  # what ends the reading must not end the call
+        if not await self._calls.begin_here(call, self._read_on):
+            return False
+        self._reading = scope
+        if self._ending.is_set():
+            scope.cancel()
+        return True
+
+    def _read_on(self) -> None:
+        """Have a task read, or another one than before."""
+        self._reading = scope = trio.CancelScope()
+        if self._ending.is_set():
+            scope.cancel()
+        self._calls.start_task(self._read, scope)
 
     async def _receive(self) -> list[Frame]:
         try:
