@@ -228,7 +228,8 @@ class Slots:
     def __init__(self, count: int, shared: Slots | None = None) -> None:
         self.free = count
         self._shared = shared
-        self._queue: OrderedDict[InboundRequest, None] = OrderedDict()
+        # Made when it is needed: there are slots for each client, and for each session.
+        self._queue: OrderedDict[InboundRequest, None] | None = None
         self.waiting = 0
         """How many queue here, and for slots that share these."""
 
@@ -245,7 +246,8 @@ class Slots:
         slots: Slots | None = self
         while slots is not None:
             if not slots.free:
-                slots._queue[request] = None
+                queue = slots._queue = slots._queue or OrderedDict()
+                queue[request] = None
                 self._common.waiting += 1
                 request.waiting_in = slots
                 return False
@@ -301,8 +303,9 @@ class Slots:
         request.lent = False
         return not self._common.take(request)
 
-    def _leave(self, queue: Slots, request: InboundRequest) -> None:
-        del queue._queue[request]
+    def _leave(self, missing: Slots, request: InboundRequest) -> None:
+        assert missing._queue is not None
+        del missing._queue[request]
         self._common.waiting -= 1
 
     def _move_up(self) -> None:
