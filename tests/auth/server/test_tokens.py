@@ -304,6 +304,29 @@ async def test_a_token_is_looked_at_again_when_a_key_is_gone(autojump_clock: Any
         assert (await call(host, old)).status == 401
 
 
+async def test_whose_a_request_is_goes_by_its_own_token_on_a_connection_of_several() -> None:
+    issuer = Issuer(ISSUER, KEY)
+    async with protected(issuer, registry=registry_of(whoami)) as host:
+        tokens = {jti: issuer.token(jti=jti) for jti in ("1", "2")}
+        for jti in "121122":
+            response = await call(host, tokens[jti], "whoami")
+            assert response.json()["result"]["structuredContent"]["jti"] == jti
+            assert (await call(host, f"{tokens[jti]}x", "whoami")).status == 401
+
+
+async def test_a_token_lets_in_no_more_once_it_has_expired(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: NOW + autojump_clock.current_time())
+    issuer = Issuer(ISSUER, KEY)
+    async with protected(issuer, leeway=0) as host:
+        token = issuer.token(exp=NOW + 100)
+        for _ in range(2):
+            assert (await call(host, token)).status == 200
+        await trio.sleep(101)
+        assert (await call(host, token)).status == 401
+
+
 async def test_only_algorithms_of_the_list() -> None:
     issuer = Issuer(ISSUER, KEY)
     async with protected(issuer, algorithms=["RS256"]) as host:

@@ -34,6 +34,7 @@ from trio_mcp import (
 )
 from trio_mcp.store.protocol import StoreLike
 from trio_mcp.transports.http.server.asgi import CANCELS as EXTENSION
+from trio_mcp.transports.http.server.asgi import CONNECTION
 
 CANCELS, IGNORES, RAISES = "cancels", "ignores", "raises"
 MANNERS = [CANCELS, IGNORES, RAISES]
@@ -301,6 +302,7 @@ class Host:
         self.requests = 0
         """So many it was sent."""
         self._nursery = nursery
+        self._kept: dict[Any, Any] = {}  # by the app, as if all came over one connection
 
     def failed(self, error: Exception) -> None:
         """Take note of an exception of the app."""
@@ -347,7 +349,7 @@ class Host:
             "server": ("127.0.0.1", 8000),
         }
         if self.manner == CANCELS:
-            scope["extensions"] = {EXTENSION: {}}
+            scope["extensions"] = {EXTENSION: {}, CONNECTION: self._kept}
         response = Response(self, method, judge)
         if body is not None:
             response.upload(body)

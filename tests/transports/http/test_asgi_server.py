@@ -45,7 +45,7 @@ async def test_a_scope_says_what_was_asked(autojump_clock) -> None:
         "headers": [(b"host", b"test"), (b"x-one", b"two"), (b"x-one", b"three")],
         "client": None,
         "server": None,
-        "extensions": {"trio_mcp.cancels": {}},
+        "extensions": {"trio_mcp.cancels": {}, "trio_mcp.connection": {}},
     }
 
 

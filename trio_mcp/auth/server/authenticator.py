@@ -43,7 +43,7 @@ from trio_mcp.auth.server.resource import (
     VerifyFor,
 )
 from trio_mcp.auth.server.single_flight import SingleFlight
-from trio_mcp.auth.server.token_cache import TokenCache
+from trio_mcp.auth.server.token_cache import TokenCache, digest_of
 from trio_mcp.background import background_nursery
 from trio_mcp.loggers import logger_of
 
@@ -113,18 +113,23 @@ class Authenticator:
 
     # -- tokens ---------------------------------------------------------------------------
 
-    def known(self, header: str | None) -> Authorization | None:
+    def known(self, header: bytes, digests: dict[bytes, bytes]) -> Authorization | None:
         """Return what a request without a proof may do, if its bearer token was verified before.
 
-        If it is not known, `authorize` has to decide.
+        If it is not known, `authorize` has to decide. The digest of the connection's last token is
+        kept with its header, which the server keeps for as long itself: to hash it takes as long
+        as the rest.
         """
-        if header is None or header[:7].lower() != "bearer " or self._is_dpop_required:
+        digest = digests.get(header)
+        if digest is None:
+            if header[:7].lower() != b"bearer ":
+                return None
+            digests.clear()
+            digest = digests[header] = digest_of(header[7:])
+        found = self._cache.good(digest)
+        if found is None or found.key_thumbprint is not None or self._is_dpop_required:
             return None
-        try:
-            found = self._cache.find(header[7:])
-        except TokenRefused:  # `authorize` will say so
-            return None
-        return found if found is None or found.key_thumbprint is None else None
+        return found
 
     async def authorize(self, credentials: Credentials) -> tuple[Authorization, list[Header]]:
         """Authenticate a request.

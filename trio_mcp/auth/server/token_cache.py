@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+from hashlib import sha256
 from math import inf
 from typing import Any, Final
 
@@ -33,13 +33,18 @@ class TokenCache:
     def __len__(self) -> int:
         return len(self._good) + len(self._refused)
 
+    def good(self, digest: bytes) -> Authorization | None:
+        """Return what the token of a digest allows; `None` if it is not known, or was refused."""
+        known = self._good.get(digest)
+        return None if known is None or self._now() >= known[1] else known[0]
+
     def find(self, token: str) -> Authorization | None:
         """Return what a token allows; `None` if that is not known.
 
         Raises:
             TokenRefused: It was refused before.
         """
-        digest = _digest(token)
+        digest = digest_of(token.encode())
         outcome, until = self._good.get(digest) or self._refused.get(digest) or _UNKNOWN
         if self._now() >= until:
             return None
@@ -50,7 +55,7 @@ class TokenCache:
     def put(self, token: str, outcome: Authorization | str, until: float) -> None:
         """Remember what a token allows, or why it is refused, until some time by Trio's clock."""
         kept: dict[bytes, Any] = self._refused if isinstance(outcome, str) else self._good
-        digest = _digest(token)
+        digest = digest_of(token.encode())
         kept.pop(digest, None)
         kept[digest] = outcome, until
         if len(kept) > self._limit:
@@ -63,5 +68,6 @@ class TokenCache:
         self.version += 1
 
 
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()  # our memory has no tokens to steal
+def digest_of(token: bytes) -> bytes:
+    """Return what a token is remembered by: our memory has no tokens to steal."""
+    return sha256(token).digest()

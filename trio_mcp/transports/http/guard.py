@@ -213,9 +213,10 @@ class Guard:
 
     def _known(self, request: HttpRequest) -> Authorization | None:
         """Return what a token allows that was let in before, if nothing else has to be checked."""
-        if self._authenticator is None or request.scope.get("query_string"):
-            return None  # in which there could be a token as well
-        return self._authenticator.known(request.header(b"authorization"))
+        header = request.headers.get(b"authorization")
+        if self._authenticator is None or header is None or request.scope.get("query_string"):
+            return None  # in the query there could be a token as well
+        return self._authenticator.known(header, request.kept)
 
     async def _authorize(self, request: HttpRequest) -> Authorization:
         try:

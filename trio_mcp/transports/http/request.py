@@ -13,6 +13,7 @@ from attrs import define, field
 from trio_mcp.transports.http.bodies import SHORT, Bodies, LongBody, NoRoom
 from trio_mcp.transports.http.server.asgi import (
     CANCELS,
+    CONNECTION,
     AsgiApp,
     Message,
     Receive,
@@ -140,8 +141,11 @@ class HttpRequest:
         root, path = scope.get("root_path"), scope["path"]
         self.path: Final[str] = _path_below(root, path) if root else path
         """The path below the place where the app is mounted."""
-        self.cancels: Final = CANCELS in (scope.get("extensions") or ())
+        extensions = scope.get("extensions") or {}
+        self.cancels: Final = CANCELS in extensions
         """Whether it is cancelled when its client leaves, by who has brought it."""
+        self.kept: Final[dict[Any, Any]] = extensions.get(CONNECTION, {})
+        """What is kept for its connection, as far as that is known."""
         given = list(scope["headers"])
         headers = dict(given)
         if len(headers) < len(given):  # some are repeated

@@ -49,6 +49,9 @@ def direct_exchange(receive: Receive, send: Send) -> DirectExchange | None:
 CANCELS = "trio_mcp.cancels"
 """The extension that says so: an app whose client has left is cancelled, and need not watch."""
 
+CONNECTION = "trio_mcp.connection"
+"""The extension with what an app keeps for as long as the connection lasts: any dictionary."""
+
 Address = tuple[str, int] | str
 """Host and port, or the path of a Unix socket (empty for a client, which has none)."""
 
@@ -74,7 +77,7 @@ def base_scope(stream: trio.abc.Stream, root_path: str) -> Scope:
         "root_path": root_path,
         "client": client,
         "server": server,
-        "extensions": {CANCELS: {}},
+        "extensions": {CANCELS: {}, CONNECTION: {}},
     }
 
 
