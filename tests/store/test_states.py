@@ -105,6 +105,8 @@ class Model:
                 entry["value"] = b"%d" % (int(entry["value"]) + change.amount)
                 entry["due"] = None
                 assert result == int(entry["value"])
+                if result == 0:
+                    del self.entries[key]
             case Append(key=name):
                 log = self.logs.setdefault(name, {"items": [], "last": 0})
                 log["last"] += 1
@@ -159,7 +161,7 @@ class Store(RuleBasedStateMachine):
             for change, result in zip(made, results, strict=True):
                 self.model.make(change, result, self.now)
             for change in made:
-                if isinstance(change, Put | Add):
+                if isinstance(change, Put | Add) and change.key in self.model.entries:
                     self.note(change.key)
         self.end()
 

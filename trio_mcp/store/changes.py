@@ -171,7 +171,7 @@ class Check:
 class Add:
     """Add to a number, which is 0 at first. The result is the sum.
 
-    The number is an entry; its value is written in decimal digits.
+    The number is an entry, unless it is 0; its value is written in decimal digits.
 
     Args:
         key: The key of that entry.

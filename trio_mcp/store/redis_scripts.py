@@ -207,6 +207,10 @@ function look.add(c)
   if c.limit ~= '' and above(c.total, c.limit) then return 'conflict' end
 end
 function make.add(c)
+  if c.total == '0' then  -- as if there was none, so nothing is left of what ended
+    remove(c.name)
+    return c.total
+  end
   version = version or new_version()
   save(c.name, version, c.row and c.row.expires or after(c.ttl), nil, c.total)
   return c.total

@@ -80,7 +80,9 @@ class Tables(SQLiteTables):
             case Add():
                 total = _sum(change, row)
                 value = b"%d" % total
-                if row is not None and row.due is None:
+                if total == 0:  # as if there was none, so nothing is left of what ended
+                    self.save(change.key, None)
+                elif row is not None and row.due is None:
                     self.set_value(change.key, self.version, value)
                 else:
                     expires = now + change.ttl if row is None else row.expires

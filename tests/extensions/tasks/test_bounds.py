@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from math import inf
@@ -13,12 +14,13 @@ import trio
 
 from tests.extensions.tasks.jobs import Gate, make
 from tests.extensions.tasks.support import client_of, http_client
+from tests.store.contents import values_of
 from tests.store.redis_server import redis_server
 from tests.transports.http.fleet import Fleet, fleet
 from tests.transports.http.support import Host
 from trio_mcp import HttpPolicy, McpError, connect
 from trio_mcp.extensions.tasks import Tasks, TasksClient
-from trio_mcp.store.changes import Claimed
+from trio_mcp.store.changes import Claimed, News
 from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.opening import open_store
 
@@ -307,6 +309,28 @@ async def test_what_has_expired_makes_room(autojump_clock: Any) -> None:
                 with pytest.raises(McpError, match="as many bytes as they may"):
                     await client.call_tool("big", {"size": 24_000})
             await trio.sleep(2e6)
+
+
+async def test_nothing_is_left_of_tasks_and_their_owners(autojump_clock: Any) -> None:
+    """Their counts go as well: there are as many owners as there are addresses."""
+    store, policy = MemoryStore(), HttpPolicy(trusted_proxies=["127.0.0.1"])
+    async with fleet(lambda: make(ttl=100.0), policy, 1, store) as those:
+        (host,) = those.hosts
+        for number in range(20):
+            who = {"x-forwarded-for": f"192.0.2.{number}"}
+            assert (await ended(host, who, await call(host, who, "add", a=1, b=2)))["result"]
+        left = Counter(key.rpartition(":")[2].partition("-")[0] for key in of_tasks(store))
+        # All of them count together, too, in a window; or in two, if one began meanwhile.
+        assert left.pop("kept") in (21, 22)
+        assert {name.partition("/")[0] for name in left} == {"task"}
+        assert left.total() == 20
+        await trio.sleep(300)
+        await store.commit(News("any:thing"))  # what has expired is swept with it
+        assert of_tasks(store) == []
+
+
+def of_tasks(store: MemoryStore) -> list[str]:
+    return [key for key in values_of(store) if key.startswith("tasks-")]
 
 
 async def test_a_call_takes_up_room_until_its_task_has_ended(tmp_path: Path) -> None:

@@ -283,6 +283,17 @@ class StoreSuite:
         assert await _value(store, "a:n") == b"100"
         assert await store.commit(Add("a:n", -101, ttl=10)) == [-1]
 
+    async def test_a_number_that_is_0_again_is_no_entry(
+        self, store: Store, clock: StoreClock
+    ) -> None:
+        await store.commit(Add("a:n", 2, ttl=10))
+        clock.advance(6)
+        assert await store.commit(Add("a:n", -2, ttl=10)) == [0]
+        assert await store.get("a:n") is None
+        assert await store.commit(Add("a:n", ttl=10)) == [1]
+        clock.advance(6)
+        assert await store.commit(Add("a:n", ttl=10)) == [2]
+
     async def test_a_number_lives_from_its_first_addition_on(
         self, store: Store, clock: StoreClock
     ) -> None:
