@@ -193,7 +193,7 @@ async def test_arguments_that_are_nested_too_deeply(tool, name, levels):
 async def test_many_results_are_checked_in_a_thread(checks):
     registry = orchard()
     with loop_going_on(checks):
-        async with connect(registry) as client:
+        async with connect(registry, tool_timeout=60) as client:
             result = await client.call_tool("grow", {"many": MANY})
             assert len(result.structured_content["rows"]) == MANY
             found = await client.call_tool("grow", {"many": MANY}, returns=dict[str, list[Apple]])
@@ -203,7 +203,7 @@ async def test_many_results_are_checked_in_a_thread(checks):
 
 
 async def test_many_results_that_do_not_fit():
-    async with connect(orchard()) as client:
+    async with connect(orchard(), tool_timeout=60) as client:
         with pytest.raises(McpError, match=rf"Result 'rows\[{MANY}\]' must be an object") as caught:
             await client.call_tool("wrong", {"many": MANY})
     assert caught.value.code == -32603

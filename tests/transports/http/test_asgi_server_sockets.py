@@ -845,13 +845,16 @@ async def test_keeping_and_closing_over_tls(server_context, client_context) -> N
         assert (await refused.answer()).status == 400
 
 
-async def test_a_handshake_that_stalls_holds_up_nobody(server_context, client_context) -> None:
+async def test_a_handshake_that_stalls_holds_up_nobody(
+    server_context, client_context, mock_clock: trio.testing.MockClock
+) -> None:
     listeners = await open_tcp("127.0.0.1", 0, ssl_context=server_context)
     async with running(answering(), listeners, header_timeout=0.3) as server:
         stalled = await server.connect()
         await stalled.send(b"\x16\x03\x01")
         client = await server.connect(client_context)
         assert (await client.ask(get())).body == b"fine"
+        mock_clock.jump(0.3)
         assert await stalled.rest() == b""
         wrong = await server.connect()
         await wrong.send(get())

@@ -337,7 +337,9 @@ HEAD = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n"
     ids=range(6),
 )
 @pytest.mark.parametrize("drips", [False, True])
-async def test_clients_that_take_their_time(begin: bytes, drips: bool) -> None:
+async def test_clients_that_take_their_time(
+    begin: bytes, drips: bool, mock_clock: trio.testing.MockClock
+) -> None:
     """They hold all the connections there may be, until their time is over."""
     limits = HttpLimits(
         max_connections=5,
@@ -363,15 +365,24 @@ async def test_clients_that_take_their_time(begin: bytes, drips: bool) -> None:
 
             for _ in range(5):
                 await nursery.start(take_time)
-            await serves_as_usual(server)
+            nursery.start_soon(serves_as_usual, server)
+            await pass_time(mock_clock, nursery)
 
 
-async def test_a_connection_that_asks_nothing_more() -> None:
+async def pass_time(clock: trio.testing.MockClock, nursery: trio.Nursery) -> None:
+    """Move the clock until all tasks are over, and only while nothing is left to do."""
+    while nursery.child_tasks:
+        await trio.testing.wait_all_tasks_blocked()
+        clock.jump(0.02)
+
+
+async def test_a_connection_that_asks_nothing_more(mock_clock: trio.testing.MockClock) -> None:
     limits = HttpLimits(max_connections=1, idle_timeout=0.05)
     async with attacked(registry_of(echo), http_limits=limits) as server:
-        async with server.connect() as wire:
+        async with server.connect() as wire, trio.open_nursery() as nursery:
             await (await wire.send("GET", "/health")).whole()
-            await serves_as_usual(server)
+            nursery.start_soon(serves_as_usual, server)
+            await pass_time(mock_clock, nursery)
 
 
 class Flood:
