@@ -9,12 +9,14 @@ inputs, which are the same each time.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 import tempfile
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -29,14 +31,39 @@ _LONGEST: Final = 2048
 _WORD: Final = re.compile(rb"[A-Za-z$][\w$./-]{2,30}")
 
 
-def _guided(name: str, *options: str) -> str:
-    """Run the fuzzer on a target; return what it says."""
-    command = [str(FUZZ.python), "-m", "tests.fuzz.guided", name, *options]
-    environment = {**ENVIRONMENT, "PYTHONHASHSEED": "0"}
-    run = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, errors="replace"
-    )
-    return run.stderr
+class Fuzzer:
+    """A process that fuzzes one target after the other: it has instrumented the package once."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._pipes = process.stdin, process.stdout
+
+    def run(self, name: str, said: Path, *options: str) -> str:
+        """Run the fuzzer on a target; return what it says, which is kept in a file meanwhile."""
+        asked, answered = self._pipes
+        assert asked is not None
+        assert answered is not None
+        asked.write(json.dumps([name, str(said), *options]) + "\n")
+        asked.flush()
+        if not answered.readline():
+            sys.exit("The fuzzer ended by itself.")
+        return said.read_text(errors="replace")
+
+
+@contextmanager
+def fuzzer() -> Iterator[Fuzzer]:
+    """Have a fuzzer during the block."""
+    with subprocess.Popen(
+        [str(FUZZ.python), "-m", "tests.fuzz.guided"],
+        cwd=ROOT,
+        env={**ENVIRONMENT, "PYTHONHASHSEED": "0"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield Fuzzer(process)
+        finally:
+            process.terminate()
 
 
 def _words(name: str) -> str:
@@ -45,15 +72,16 @@ def _words(name: str) -> str:
     return "".join(f'"{word.decode()}"\n' for word in sorted(words))
 
 
-def fuzz(name: str, *bounds: str) -> list[Path]:
+def fuzz(fuzzer: Fuzzer, name: str, *bounds: str) -> list[Path]:
     """Fuzz a target, within bounds that libFuzzer knows, and return the files of what was found."""
     with tempfile.TemporaryDirectory(prefix="trio-mcp-fuzz-") as folder:
         grown, found, words = Path(folder, "grown"), Path(folder, "found"), Path(folder, "words")
         grown.mkdir()
         found.mkdir()
         words.write_text(_words(name))
-        said = _guided(
+        said = fuzzer.run(
             name,
+            Path(folder, "said"),
             *bounds,
             f"-max_len={_LONGEST}",
             f"-artifact_prefix={found}/",
@@ -100,7 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     bounds = [f"-max_total_time={max(1, round(options.time / len(names)))}"]
     if options.runs is not None:
         bounds = [f"-runs={options.runs}", "-seed=1"]
-    found = [path for name in names for path in fuzz(name, *bounds)]
+    with fuzzer() as it:
+        found = [path for name in names for path in fuzz(it, name, *bounds)]
     for path in found:
         print(f"found: {path.relative_to(ROOT)}")
     sys.exit(bool(found))

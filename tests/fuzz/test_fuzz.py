@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz.judging import MOST_BYTES, UNIT, Finding, Target, judge, smaller
-from tests.fuzz.run import fuzz
+from tests.fuzz.run import fuzz, fuzzer
 from tests.fuzz.targets import CORPUS, TARGETS, corpus_of
 
 pytestmark = pytest.mark.requirement("N2")
@@ -60,8 +60,10 @@ def test_what_is_made_of_it_is_survived(target: Target, data: st.DataObject) -> 
 
 @pytest.mark.needs("atheris")
 def test_the_fuzzer_that_is_led_by_coverage_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert fuzz("events", "-runs=200", "-seed=1") == []
-    assert " inputs, cov: " in capsys.readouterr().out
+    with fuzzer() as it:
+        for name in ("events", "headers"):
+            assert fuzz(it, name, "-runs=200", "-seed=1") == []
+            assert re.match(rf"{name}: [\d,]+ inputs, cov: \d+", capsys.readouterr().out)
 
 
 # -- the judge ---------------------------------------------------------------------------------
