@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,8 @@ PACKAGES: Final = {
 FOLDER: Final = ROOT / ".conformance" / "peers"
 INSTALLED: Final = FOLDER / "installed.json"
 """What has been installed, once it is all there."""
+_AT_A_TIME: Final = 2
+"""So many are installed side by side: one waits for the network while another is unpacked."""
 
 
 def install_from_npm(folder: Path, wanted: Iterable[str]) -> None:
@@ -77,10 +80,13 @@ class Environment:
 
     def install(self) -> None:
         """Install it."""
-        pip = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        # By our pip: to give each environment its own took a fifth of the time.
+        venv = [sys.executable, "-m", "venv", "--without-pip", str(self.folder)]
+        pip = [sys.executable, "-m", "pip", "--python", str(self.python)]
+        install = [*pip, "install", "--quiet", "--disable-pip-version-check", *self.packages]
         try:
-            subprocess.run([sys.executable, "-m", "venv", str(self.folder)], check=True)
-            subprocess.run([*pip, *self.packages], check=True, cwd=ROOT)
+            subprocess.run(venv, check=True)
+            subprocess.run(install, check=True, cwd=ROOT)
         except subprocess.CalledProcessError as error:
             sys.exit(f"{', '.join(self.packages)} cannot be installed: {error}")
         if self.from_npm:
@@ -149,14 +155,21 @@ def are_installed() -> bool:
     return INSTALLED.exists() and json.loads(INSTALLED.read_text()) == PACKAGES
 
 
+def install_packages() -> None:
+    """Install the packages from npm."""
+    install_from_npm(FOLDER, (f"{name}@{version}" for name, version in PACKAGES.items()))
+    INSTALLED.write_text(json.dumps(PACKAGES))
+
+
 def main() -> None:
     """Install what is missing."""
+    environments = (FRAMEWORKS, DESKTOP, FASTMCP, FUZZ, OPENAPI, RECIPES, SERVERS, UV)
+    missing = [each.install for each in environments if not each.is_there()]
     if not are_installed():
-        install_from_npm(FOLDER, (f"{name}@{version}" for name, version in PACKAGES.items()))
-        INSTALLED.write_text(json.dumps(PACKAGES))
-    for each in (DESKTOP, FASTMCP, FRAMEWORKS, FUZZ, OPENAPI, RECIPES, SERVERS, UV):
-        if not each.is_there():
-            each.install()
+        missing.insert(0, install_packages)
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        for installed in [pool.submit(each) for each in missing]:
+            installed.result()
 
 
 if __name__ == "__main__":
