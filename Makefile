@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all rest peers windows portable clone conformance faults fuzz soak check workflows types format docs bench dist release clean
+.PHONY: help demo test test-all rest needs-or-long beside peers windows portable clone conformance faults fuzz soak check workflows types format docs bench dist release clean
 
 # Tests start hundreds of processes. Without bytecode, each of them compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -36,11 +36,18 @@ test: $(VENV)/.test  ## Run all tests that need nothing but Python
 test-all: rest  ## Run all tests, those that need other programs as well
 	@$(MAKE) --no-print-directory test
 
-rest: $(VENV)/.test $(VENV)/.release peers windows docs  ## Run what `make test` leaves out: it needs other programs, or long
+rest: $(VENV)/.test $(VENV)/.release $(VENV)/.cli peers windows docs  ## Run what `make test` leaves out: it needs other programs, or long
+	@$(MAKE) --no-print-directory -j2 needs-or-long beside
+	@$(MAKE) --no-print-directory portable
+
+needs-or-long: $(VENV)/.test
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "needs or long"
-	@$(BIN)/python -m pytest -m "hypothesis and not needs" --hypothesis-profile explore
-	@$(BIN)/python -m tests.fuzz.run --runs 500
-	@$(MAKE) --no-print-directory portable conformance demo clone
+
+# What can run while those tests wait, as they do half of the time. What only computes gives way to them.
+beside: $(VENV)/.test
+	@nice $(BIN)/python -m pytest -n0 -m "hypothesis and not needs" --hypothesis-profile explore
+	@nice $(BIN)/python -m tests.fuzz.run --runs 500
+	@$(MAKE) --no-print-directory demo clone conformance
 
 peers: $(VENV)/.test  ## Install the npm packages, FastMCP, the frameworks, uv and the fuzzer that tests need, below .conformance
 	@$(BIN)/python -m tests.interop.packages
