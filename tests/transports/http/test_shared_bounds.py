@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.store.contents import values_of
 from tests.support.tools import echo, registry_of, text_of
-from tests.transports.http.fleet import Fleet, fleet
+from tests.transports.http.fleet import Fleet, Unsteady, fleet
 from tests.transports.http.support import LegacyClient, progress_meta
 from trio_mcp import Context, HttpPolicy, Limits, Registry, SessionOptions
 from trio_mcp.store.memory import MemoryStore
@@ -205,3 +205,20 @@ async def test_few_bytes_of_changes_wait_for_the_store_and_none_is_missed(
             while (await stream.message())["method"] != "notifications/resources/updated":
                 pass
         assert bytes_of_changes(those.store) < 4096
+
+
+async def test_streams_that_cannot_be_kept_leave_one_task(autojump_clock: MockClock) -> None:
+    async with fleet(writing, store=(store := Unsteady()), size=1) as those:
+        client = those.client()
+        await client.initialize()
+        await trio.sleep(1)
+        store.away = True
+        before = trio.lowlevel.current_statistics().tasks_living
+        for _ in range(50):
+            await client.call("write", progress_meta(), size=1)
+        await trio.sleep(1)
+        assert trio.lowlevel.current_statistics().tasks_living <= before + 1
+        store.away = False
+        await trio.sleep(5)
+        assert not streams_in(store)
+        assert trio.lowlevel.current_statistics().tasks_living == before

@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from math import inf
 from typing import Final
 
@@ -51,6 +52,9 @@ _BEHIND: Final = 1000
 _LEAST_BYTES: Final = 1024
 """What a short event takes, with all that is around it."""
 
+AT_ONCE: Final = 40
+"""Streams that are removed by one commit."""
+
 _PAUSE: Final = 1.0
 
 
@@ -76,6 +80,8 @@ class Recorder:
     _start_soon: Callable[[Task], None] | None = field(default=None, init=False)
     _lost: Task = field(init=False)
     _is_writing: bool = field(default=False, init=False)
+    _given_up: dict[str, None] = field(factory=dict, init=False)
+    """Streams that are to be removed from the store."""
 
     def log(self, name: str) -> str:
         return f"{self._partition}:stream/{name}"
@@ -161,7 +167,9 @@ class Recorder:
                     # With a gap, the numbers of its events would not be theirs.
                     if name in self._open:
                         self._unrecorded.add(name)
-                    start_soon(partial(self._give_up, name))
+                    if not self._given_up:
+                        start_soon(self._give_up)
+                    self._given_up[name] = None
                 if changes and isinstance(changes[0], Append) and not changes[0].item:  # the end
                     self._open.discard(name)
                     self._unrecorded.discard(name)
@@ -187,15 +195,19 @@ class Recorder:
             return not name
         return True
 
-    async def _give_up(self, name: str) -> None:
+    async def _give_up(self) -> None:
         """Once the store is back, let no client wait elsewhere for the rest of a stream."""
-        log = self.log(name)
-        while True:
+        while self._given_up:
+            names = list(islice(self._given_up, AT_ONCE))
+            logs = [self.log(name) for name in names]
+            calls = [Delete(self.call(name)) for name in names]
             try:
-                await self._store.commit(Drop(log), Delete(self.call(name)), News(log))
-                return
+                await self._store.commit(*map(Drop, logs), *calls, *map(News, logs))
             except StoreError:
                 await trio.sleep(_PAUSE)
+            else:
+                for name in names:
+                    del self._given_up[name]
 
 
 @define(eq=False)

@@ -59,7 +59,12 @@ from trio_mcp.transports.http.sharing.interface import (
     SessionReplica,
     SessionSharing,
 )
-from trio_mcp.transports.http.sharing.recording import ElsewhereStream, Recorder, SharedRecord
+from trio_mcp.transports.http.sharing.recording import (
+    AT_ONCE,
+    ElsewhereStream,
+    Recorder,
+    SharedRecord,
+)
 from trio_mcp.wire.jsonrpc import Id, Json, Notification, Response, decode, error_line, result_line
 from trio_mcp.wire.revisions import LEGACY
 
@@ -70,9 +75,6 @@ _ELSEWHERE: Final = re.compile(r"[0-9a-f]{12}\.[0-9]{1,18}")
 
 _INBOX: Final = 1000
 _INBOX_BYTES: Final = 16 * 1024 * 1024
-
-_AT_ONCE: Final = 40
-"""Streams that are removed by one commit."""
 
 _PAUSE: Final = 1.0
 """Seconds in which others are expected to have heard of an end."""
@@ -174,7 +176,7 @@ class SharedSession(SessionSharing):
         """End the session, for all, and remove what is kept of it."""
         ended = Put(self._about_key, _ENDED, ttl=self._instance.keep)
         await self._store.commit(ended, *self._said({"end": True}))
-        calls_of = partial(self._store.scan, f"{self._partition}:call", limit=_AT_ONCE)
+        calls_of = partial(self._store.scan, f"{self._partition}:call", limit=AT_ONCE)
         while calls := (await calls_of()).entries:
             logs = [self._recorder.log(entry.key.rpartition("/")[2]) for entry in calls]
             gone = [Delete(entry.key) for entry in calls]
