@@ -1,6 +1,7 @@
 """The embedded HTTP server: requests reach the app as they are meant, and answers the client."""
 
 import logging
+import re
 
 import h11
 import pytest
@@ -685,3 +686,42 @@ async def test_functions_of_another_app_are_not_passed_by() -> None:
     assert direct_exchange(function, one.send) is None
     assert direct_exchange(one.receive, function) is None
     assert direct_exchange(function, function) is None
+
+
+WHOLE_RESPONSES = {
+    "usual": (get(), 200, [(b"content-type", b"text/plain")], b"fine"),
+    "without headers": (get(), 404, [], b"fine"),
+    "empty": (get(), 200, [], b""),
+    "with many headers": (get(), 200, [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")], b"fine"),
+    "with its length": (get(), 200, [(b"content-length", b"4")], b"fine"),
+    "with another length": (get(), 200, [(b"content-length", b"5")], b"fine"),
+    "with a date": (get(), 200, [(b"date", b"then")], b"fine"),
+    "the last one": (get(), 200, [(b"connection", b"close")], b"fine"),
+    "to a last request": (get("/", "connection: close"), 200, [], b"fine"),
+    "to HEAD": (request("HEAD", "/"), 200, [(b"x", b"1")], b"fine"),
+    "to an old client": (get(version="1.0"), 200, [(b"x", b"1")], b"fine"),
+    "that has no body": (get(), 204, [(b"x", b"1")], b"fine"),
+    "with a malformed header": (get(), 200, [(b"x", b"1\r\n2")], b"fine"),
+    "with an impossible status": (get(), 100, [], b"fine"),
+}
+
+
+@pytest.mark.parametrize(
+    ("raw", "status", "headers", "body"), WHOLE_RESPONSES.values(), ids=WHOLE_RESPONSES
+)
+async def test_a_whole_response_is_that_of_its_messages(
+    raw, status, headers, body, autojump_clock
+) -> None:
+    async def directly(scope, receive, send):
+        direct = direct_exchange(receive, send)
+        assert direct is not None
+        await direct.respond(status, headers, body)
+
+    written = []
+    for app in (directly, answering(body, status, *headers)):
+        async with serving(app) as server:
+            client = server.connect()
+            await client.send(raw)
+            await client.stream.send_eof()
+            written.append(re.sub(rb"date: .* GMT\r\n", b"date: now\r\n", await client.rest()))
+    assert written[0] == written[1] != b""

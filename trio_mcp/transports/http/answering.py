@@ -223,16 +223,20 @@ def outgoing(http: HttpRequest, id: Id, reply: Reply | None) -> Pieces | None:
     return pieces_of(line, 1)
 
 
-async def finish(
+def finish(
     http: HttpRequest, answer: Pieces | None, status: int = 200, headers: Iterable[Header] = ()
-) -> None:
+) -> Awaitable[None]:
+    """Send an answer, or end the stream that the response has begun as."""
     if http.started:
-        await http.send_pieces(answer or Pieces())
-        await http.end_stream()
-    elif answer is None:  # the client has cancelled it
-        await http.respond(202, headers=headers)
-    else:
-        await http.respond(status, answer, headers=headers)
+        return _end(http, answer or Pieces())
+    if answer is None:  # the client has cancelled it
+        return http.respond(202, headers=headers)
+    return http.respond(status, answer, headers=headers)
+
+
+async def _end(http: HttpRequest, pieces: Pieces) -> None:
+    await http.send_pieces(pieces)
+    await http.end_stream()
 
 
 def status_of(reply: Reply | None) -> int:

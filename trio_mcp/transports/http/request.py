@@ -146,6 +146,8 @@ class HttpRequest:
         """Whether it is cancelled when its client leaves, by who has brought it."""
         self.kept: Final[dict[Any, Any]] = extensions.get(CONNECTION, {})
         """What is kept for its connection, as far as that is known."""
+        client: Any = scope.get("client")
+        self.peer: Final[str | None] = client[0] if client else None
         given = list(scope["headers"])
         headers = dict(given)
         if len(headers) < len(given):  # some are repeated
@@ -154,11 +156,6 @@ class HttpRequest:
                 headers[name] = headers[name] + b", " + value if name in headers else value
         self.headers: Final = headers
         """The headers; of a repeated one, all values with commas between."""
-
-    @property
-    def peer(self) -> str | None:
-        address: Any = self.scope.get("client")
-        return address[0] if address else None
 
     def authorize(self, authorization: Authorization) -> None:
         """Note what its token allows."""
@@ -239,16 +236,17 @@ class HttpRequest:
     ) -> None:
         """Answer with a body. Pieces are taken out as they are sent."""
         pieces = pieces_of(body) if isinstance(body, bytes) else body
-        length = sum(map(len, pieces))
         head = list(headers)
-        if length:
+        if self._direct is not None and len(pieces) == 1 and pieces[0]:
             head.append((b"content-type", content_type))
-        if self._direct is not None and length and len(pieces) == 1:
             self._begin(status, head)
             await self._direct.respond(status, head, pieces.popleft())
             return
+        length = sum(map(len, pieces))
         if status != _NOT_MODIFIED:  # which would speak of the body that it does not have
             head.append((b"content-length", b"%d" % length))
+        if length:
+            head.append((b"content-type", content_type))
         await self._start(status, head)
         while len(pieces) > 1:
             await self.send_raw(pieces.popleft())

@@ -4,7 +4,7 @@ Its scopes and messages are open mappings.
 """
 
 import socket
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Protocol
 
 import trio
@@ -26,7 +26,7 @@ class DirectExchange(Protocol):
         """Take all of the body in place of `receive`, if it has come."""
 
     async def respond(
-        self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes
     ) -> None:
         """Send a whole response, whose length need not be among the headers."""
 

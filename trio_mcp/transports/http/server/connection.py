@@ -14,7 +14,7 @@ otherwise a client that waits looks like one that has gone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from math import inf
 from typing import Final, Literal
@@ -521,29 +521,16 @@ class Exchange:
 
         Cancelled, it leaves open how much was written, and the connection ends.
         """
+        response, connection = self.response, self._connection
         kind = message["type"]
         if kind == "http.response.start":
-            self.response.start(message["status"], message.get("headers", ()))
+            response.start(message["status"], message.get("headers", ()))
             return
         if kind != "http.response.body":
             raise ResponseError(f"a message of type {kind!r} cannot be sent")
-        data = message.get("body", b"")
+        data, more = message.get("body", b""), message.get("more_body", False)
         if type(data) is not bytes:
             data = bytes(memoryview(data))
-        await self._send_piece(data, message.get("more_body", False))
-
-    async def respond(
-        self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes
-    ) -> None:
-        """Send a whole response, whose length need not be among the headers.
-
-        It is what `send` does with two messages, and raises the same.
-        """
-        self.response.start(status, headers)
-        await self._send_piece(body, False)
-
-    async def _send_piece(self, data: bytes, more: bool) -> None:
-        response, connection = self.response, self._connection
         if not response.begun:
             response.keep_alive = self._may_continue()
         out = response.body(data, more, connection.service.date_line())
@@ -552,6 +539,20 @@ class Exchange:
         if more:
             await trio.lowlevel.checkpoint()
         elif self.listening:
+            connection.changed.unpark_all()
+
+    async def respond(
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes
+    ) -> None:
+        """Send a whole response, whose length need not be among the headers.
+
+        It is what `send` does with two messages, and raises the same.
+        """
+        response, connection = self.response, self._connection
+        response.keep_alive = self._may_continue()
+        date = connection.service.date_line()
+        await connection.write(response.whole(status, headers, body, date))
+        if self.listening:
             connection.changed.unpark_all()
 
     def send_nowait(self, data: bytes) -> bool:

@@ -7,7 +7,7 @@ response in one piece is one write.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, Literal
@@ -75,6 +75,7 @@ class Response:
     def __init__(self, method: str, http_version: str) -> None:
         self._method = method
         self._is_1_1 = http_version == "1.1"
+        self._is_usual = self._is_1_1 and method != "HEAD"
 
     @property
     def ended_by_close(self) -> bool:
@@ -98,6 +99,19 @@ class Response:
             raise ResponseError(f"a response cannot have the status {status!r}")
         self._status = status
         self._headers = headers
+
+    def whole(
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], data: bytes, date: bytes
+    ) -> bytes:
+        """Take a whole response: what `start` and `body` do together, which raise the same."""
+        self.start(status, headers)
+        if self.keep_alive and self._is_usual and len(headers) <= _USUAL:  # by the shortest way
+            begin, length, closes, dated = _seen_beginning_of(status, tuple(headers))
+            if length is None and not (closes or dated or status in _BODILESS):
+                self._delimiter = "length"
+                self.begun = self.complete = True
+                return b"%bcontent-length: %d\r\n%b\r\n%b" % (begin, len(data), date, data)
+        return self.body(data, False, date)
 
     def body(self, data: bytes, more: bool, date: bytes) -> bytes:
         """Take a piece of the body.
