@@ -312,6 +312,39 @@ async def test_a_lone_answer_needs_no_writer_and_others_share_a_write(nursery, a
     connection.stop()
 
 
+async def test_neither_does_a_lone_request_of_ours(nursery):
+    stream, theirs = memory_stream_pair()
+    at_once: list[bytes] = []
+    connection = Connection(
+        StreamLines(theirs, 10_000),
+        Toy(),
+        Limits(),
+        send_nowait=lambda line: at_once.append(line) or len(line),
+    )
+    nursery.start_soon(connection.run)
+    for _ in range(3):
+        nursery.start_soon(connection.send_request, "question", {}, trio.current_time() + 10)
+    await wait_all_tasks_blocked()
+    data = await stream.receive_some()
+    assert [json.loads(line)["id"] for line in at_once] == [1]
+    assert [json.loads(line)["id"] for line in data.splitlines()] == [2, 3]
+    nursery.cancel_scope.cancel()
+
+
+async def test_in_memory_it_is_sent_at_once_if_the_last_lines_were_taken():
+    ours, theirs = memory_lines_pair()
+    assert ours.send_nowait(b"one\n") == 4
+    assert ours.send_nowait(b"two\n") == 0
+    assert await theirs.receive() == [b"one"]
+    assert ours.send_nowait(b"two\n") == 4
+    with theirs:
+        pass
+    assert ours.send_nowait(b"three\n") == 0
+    with ours:
+        pass
+    assert ours.send_nowait(b"four\n") == 0
+
+
 def _work(id: int, seconds: float) -> bytes:
     message = {"jsonrpc": "2.0", "id": id, "method": "work", "params": {"seconds": seconds}}
     return json.dumps(message).encode() + b"\n"

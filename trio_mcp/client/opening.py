@@ -29,7 +29,7 @@ from trio_mcp.errors import (
 )
 from trio_mcp.extras import check_extra
 from trio_mcp.peer.connection import Connection
-from trio_mcp.peer.lines import LineTransport, StreamLines
+from trio_mcp.peer.lines import LineTransport, SendNowait, StreamLines
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.registry import Registry
 from trio_mcp.telemetry import PIPE, is_configured
@@ -202,7 +202,7 @@ async def _load_tools(client: Client, listed: bool) -> None:
 @asynccontextmanager
 async def _in_process(registry: Registry, options: ConnectOptions) -> AsyncIterator[Client]:
     async with serve_in_memory(registry, options.limits) as lines:
-        connection = _connection(lines, options)
+        connection = _connection(lines, options, lines.send_nowait)
 
         async def ending() -> Ending:
             return OutputClosed
@@ -270,7 +270,7 @@ async def _over_stream(
     async with opened as stream:
         send_nowait = getattr(stream, "send_nowait", None)
         lines = StreamLines(stream, options.limits.max_message_bytes, send_nowait)
-        connection = _connection(lines, options)
+        connection = _connection(lines, options, send_nowait)
         ending = partial(_how_it_ended, stream, connection)
         about: Any = {"network": network_of(stream)}
         if isinstance(stream, StdioTransport):
@@ -291,7 +291,9 @@ async def _claimed(stream: trio.abc.Stream) -> AsyncIterator[trio.abc.Stream]:
             yield stream
 
 
-def _connection(lines: LineTransport, options: ConnectOptions) -> Connection:
+def _connection(
+    lines: LineTransport, options: ConnectOptions, send_nowait: SendNowait | None = None
+) -> Connection:
     """Make the connection to a server, and give its callbacks to the inbound handler."""
     inbound = options.inbound
     connection = Connection(
@@ -301,6 +303,7 @@ def _connection(lines: LineTransport, options: ConnectOptions) -> Connection:
         other_side="Server",
         on_line=inbound.lines.take,
         reads_on=True,
+        send_nowait=send_nowait,
     )
     inbound.answered = connection.requests.respond
     inbound.paused = connection.requests.paused

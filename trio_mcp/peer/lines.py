@@ -61,6 +61,9 @@ class LineQueue(Protocol):
     def put_nowait(self, line: bytes) -> None:
         """Add a line, whether there is room or not."""
 
+    def send_nowait(self, line: bytes) -> None:
+        """Do the same with a line that no other is likely to follow soon."""
+
 
 class StreamLines:
     """The lines of a byte stream (a `LineTransport`).

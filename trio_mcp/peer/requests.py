@@ -83,7 +83,10 @@ class OpenRequests(Outbound, Pausable):
         if lines.full:
             await self._wait_for_room(lines, limit.deadline)
         self.add(request)
-        lines.put_nowait(line)
+        if len(self) == 1:
+            lines.send_nowait(line)
+        else:  # others may come, and share a write
+            lines.put_nowait(line)
         # No checkpoint since it was opened: its response cannot come before this task sleeps.
         await trio.lowlevel.wait_task_rescheduled(request.abandon)
         if isinstance(request.failure, DeadlinePassed):

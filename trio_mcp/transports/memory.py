@@ -23,7 +23,7 @@ from trio_mcp.background import background_nursery
 from trio_mcp.peer.channel import ResponseOnly
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Inbound, Slots
-from trio_mcp.peer.lines import decoded
+from trio_mcp.peer.lines import IO_ERRORS, decoded
 from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
@@ -59,6 +59,14 @@ class MemoryLines:
             self._send.send_nowait(frames)  # no checkpoint: the writer has one between lines
         except trio.WouldBlock:
             await self._send.send(frames)
+
+    def send_nowait(self, line: bytes) -> int:
+        """Send a line if the other side has taken the last ones; return how many bytes that was."""
+        try:
+            self._send.send_nowait([line[:-1]])
+        except (trio.WouldBlock, *IO_ERRORS):  # `send` says which
+            return 0
+        return len(line)
 
     def has_hung_up(self) -> bool:
         """Whether the other side has left, even if something of it is not read yet."""
@@ -96,7 +104,13 @@ async def serve_in_memory(registry: Registry, limits: Limits) -> AsyncIterator[M
         dispatcher = Dispatcher(Server(registry, limits, opened), session)
         # Who leaves the block wants no answers, so what runs then gets no grace.
         limits = evolve(limits, eof_grace=0)
-        connection = Connection(theirs, dispatcher, limits, has_hung_up=theirs.has_hung_up)
+        connection = Connection(
+            theirs,
+            dispatcher,
+            limits,
+            has_hung_up=theirs.has_hung_up,
+            send_nowait=theirs.send_nowait,
+        )
         finished = trio.Event()
 
         async def serve() -> None:

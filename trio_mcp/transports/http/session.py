@@ -103,7 +103,7 @@ class SessionStream(ReplyChannel):
             self._add(line)
             self.changed.unpark_all()
 
-    put_nowait = send_notification_nowait
+    put_nowait = send_nowait = send_notification_nowait
 
     def _add(self, line: bytes) -> None:
         line = trimmed(line)
