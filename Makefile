@@ -38,7 +38,6 @@ test-all: rest  ## Run all tests, those that need other programs as well
 
 rest: $(VENV)/.test $(VENV)/.release $(VENV)/.cli peers windows docs  ## Run what `make test` leaves out: it needs other programs, or long
 	@$(MAKE) --no-print-directory -j2 needs-or-long beside
-	@$(MAKE) --no-print-directory portable
 
 needs-or-long: $(VENV)/.test
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "needs or long"
@@ -48,6 +47,7 @@ beside: $(VENV)/.test
 	@nice $(BIN)/python -m pytest -n0 -m "hypothesis and not needs" --hypothesis-profile explore
 	@nice $(BIN)/python -m tests.fuzz.run --runs 500
 	@$(MAKE) --no-print-directory demo clone conformance
+	@$(MAKE) --no-print-directory WORKERS=1 portable
 
 peers: $(VENV)/.test  ## Install the npm packages, FastMCP, the frameworks, uv and the fuzzer that tests need, below .conformance
 	@$(BIN)/python -m tests.interop.packages
