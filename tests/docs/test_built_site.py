@@ -153,7 +153,7 @@ def test_pages_are_accessible_and_searches_find_the_guide(tmp_path: Path) -> Non
     asked = json.dumps({"pages": JUDGED, "queries": [*FIRST]})
     with served() as address:
         command = ["node", script, str(shutil.which("chromium")), address, asked]
-        done = subprocess.run(command, capture_output=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr.decode()
     found = json.loads(done.stdout)
     assert found["violations"] == []
