@@ -100,9 +100,9 @@ class StreamLines:
             # Mostly all of it fits, and the checkpoint of `send_all` would be a turn of the
             # scheduler for nothing: the writer has one whenever it takes lines.
             sent = self._send_nowait(data)
-            if sent == len(data):
-                return
-            data = data[sent:]
+            if sent < len(data):
+                await self._stream.send_all(memoryview(data)[sent:])  # not a copy: it may be long
+            return
         await self._stream.send_all(data)
 
 
@@ -173,7 +173,8 @@ class OutgoingLines:
 
     def send_nowait(self, line: bytes) -> None:
         """Do the same, but without the writer where it need not wait: it has a turn less to run."""
-        if self._send_nowait is not None and not (self.pending or self._closed):
+        is_short = len(line) <= _WRITE_BYTES  # else most of it would be copied
+        if self._send_nowait is not None and is_short and not (self.pending or self._closed):
             sent = self._send_nowait(line)
             if sent == len(line):
                 self.sent += 1

@@ -145,4 +145,5 @@ def with_texts_encoded(value: Any, levels: int = 8) -> Any:
 
 def _encoded(text: str) -> codec.Fragment:
     slices = (text[at : at + _SLICE] for at in range(0, len(text), _SLICE))
-    return codec.Fragment(b'"%b"' % b"".join(codec.dumps(part)[1:-1] for part in slices))
+    encoded = (codec.dumps(part)[1:-1] for part in slices)
+    return codec.Fragment(b"".join((b'"', *encoded, b'"')))

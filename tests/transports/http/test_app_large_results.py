@@ -74,11 +74,12 @@ async def test_a_slow_client_holds_only_what_it_has_not_read(kind: Any, tool: st
             "client": ("127.0.0.1", 1),
             "extensions": {EXTENSION: {}},
         }
-        reader = SlowReader(json.dumps(request).encode())
-        try:
-            await host.app(scope, reader.receive, reader.send)
-        finally:
-            tracemalloc.stop()
+        for _ in range(2):  # what the first one imports is not held for it
+            reader = SlowReader(json.dumps(request).encode())
+            try:
+                await host.app(scope, reader.receive, reader.send)
+            finally:
+                tracemalloc.stop()
     assert sum(reader.sizes) >= SIZE
     assert max(reader.sizes) <= MIB / 4
     left = SIZE

@@ -18,7 +18,14 @@ import trio
 
 from trio_mcp.background import background_nursery
 from trio_mcp.peer.channel import ReplyChannel
-from trio_mcp.transports.http.request import Disconnected, Header, HttpRequest, Pieces, pieces_of
+from trio_mcp.transports.http.request import (
+    Disconnected,
+    Header,
+    HttpRequest,
+    Pieces,
+    event_of,
+    pieces_of,
+)
 from trio_mcp.wire.answers import Reply, reply_line
 from trio_mcp.wire.errors import (
     HEADER_MISMATCH,
@@ -219,7 +226,7 @@ def outgoing(http: HttpRequest, id: Id, reply: Reply | None) -> Pieces | None:
         return None
     line = reply_line(id, reply)
     if http.started:
-        return pieces_of(encode_event(line[:-1], event="message"))
+        return event_of(line)
     return pieces_of(line, 1)
 
 

@@ -56,6 +56,15 @@ def pieces_of(data: bytes, left_out: int = 0) -> Pieces:
     return deque(data[at : min(at + _PIECE_BYTES, size)] for at in places)
 
 
+def event_of(line: bytes, id: str | None = None) -> Pieces:
+    """Cut the event that carries a message. The line's newline does not matter."""
+    if len(line) <= _PIECE_BYTES:
+        return Pieces((encode_event(line.rstrip(b"\n"), id=id, event="message"),))
+    # Copied once: within a message there are no line ends, each of which would need a field.
+    head = encode_event(b"", id=id, event="message").removesuffix(b"\n\n")
+    return Pieces((head, *pieces_of(line, line.endswith(b"\n")), b"\n\n"))
+
+
 @define(eq=False)
 class Refusal(Exception):
     """A request that is refused on the level of HTTP.
@@ -273,7 +282,7 @@ class HttpRequest:
     async def send_event(self, line: bytes, *, id: str | None = None) -> None:
         """Send a message as an event. The line's newline does not matter."""
         # Its type goes without saying, but some clients take no event for one that has none.
-        await self.send_pieces(pieces_of(encode_event(line.rstrip(b"\n"), id=id, event="message")))
+        await self.send_pieces(event_of(line, id))
 
     def offer_event(self, line: bytes) -> bool:
         """Send a message as an event of a stream that has begun, if that takes no waiting.
