@@ -25,7 +25,7 @@ from benchmarks.columns import Column, bars, measurements, table_beside
 from benchmarks.contest import Outcome, in_rounds
 from benchmarks.endless import MIB
 from benchmarks.load import LoadError
-from benchmarks.packages import FOLDER, BuiltPackage, PythonPackage, find, find_fastmcp
+from benchmarks.packages import FOLDER, PythonPackage, find, find_compiled, find_fastmcp
 from benchmarks.peers import OURS, Peer, find_python, find_typescript, python_server
 from benchmarks.processes import (
     Command,
@@ -202,31 +202,6 @@ _COLUMNS: Sequence[Column[Sample]] = (
 COLUMNS = {column.key: column for column in _COLUMNS}
 
 
-def _built(folder: str, sdk: str, build: str, program: str, versions: str) -> BuiltPackage:
-    return BuiltPackage(
-        sdk, "", FOLDER / folder, _API.parent / folder, build.split(), program, versions
-    )
-
-
-COMPILED = {
-    "mcp-go": _built(
-        "company_mcp_go",
-        "github.com/mark3labs/mcp-go",
-        "go build -C {folder} -mod=mod",
-        "company",
-        "go.mod",
-    ),
-    "rmcp for Rust": _built(
-        "company_rmcp",
-        "rmcp",
-        "cargo build --quiet --release --manifest-path {folder}/Cargo.toml",
-        "target/release/company",
-        "Cargo.lock",
-    ),
-}
-"""By the names of those that take part where there is a compiler for them."""
-
-
 def peers(*, install: bool) -> list[Peer]:
     """Name everybody who takes part, in the order of a round.
 
@@ -242,15 +217,10 @@ def peers(*, install: bool) -> list[Peer]:
         find_python(script="company_python_sdk.py"),
         evolve(find(fastmcp, client, install=install), version=fastmcp.version),
         evolve(find_typescript(install=install), command=node),
-        *(_compiled(name, package, install=install) for name, package in COMPILED.items()),
+        *find_compiled("company", install=install),
     ]
     lacking = missing(REDIS) or ("" if shutil.which("node") else "node is not installed")
     return [peer.lacking(lacking) if lacking else peer for peer in found]
-
-
-def _compiled(name: str, package: BuiltPackage, *, install: bool) -> Peer:
-    command = Command([str(package.folder / package.program)], {})
-    return find(Peer(name, command, is_optional=True), package, install=install)
 
 
 def take(peer: Peer, seconds: float) -> Sample:

@@ -6,7 +6,6 @@ import re
 import shutil
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -91,25 +90,29 @@ class NpmPackage(Package):
 
 @frozen
 class BuiltPackage(Package):
-    """A server of ours that is built on an SDK in a compiled language.
+    """Servers of ours that are built on an SDK in a compiled language.
 
     Args:
         sources: The folder that is copied, and built there. It says which versions are wanted.
         build: The command that builds it, with `{folder}` for the copy. Its first word, the
             compiler, is not installed if it is missing.
-        program: What is built, in the copy.
         versions: The file in the copy that names the SDK with its version.
+        programs: The folder in the copy that the programs are in.
     """
 
     sources: Path
-    build: Sequence[str]
-    program: str
+    build: str
     versions: str
+    programs: str
+
+    @property
+    def _built(self) -> Path:
+        return self.folder / "built"
 
     @property
     def version(self) -> str:
-        """The version of the SDK that it is built on; empty if it is not built."""
-        if not (self.folder / self.program).exists():
+        """The version of the SDK that they are built on; empty if they are not built."""
+        if not self._built.exists():
             return ""
         text = (self.folder / self.versions).read_text(encoding="utf-8")
         # As in `example.org/sdk v1.2.3`, or `name = "sdk"` before `version = "1.2.3"`.
@@ -117,9 +120,57 @@ class BuiltPackage(Package):
         return found[1] if found else ""
 
     def install(self) -> str:
-        """Build it; return why that failed, or nothing."""
+        """Build them; return why that failed, or nothing."""
         shutil.copytree(self.sources, self.folder, dirs_exist_ok=True)
-        return attempt([word.format(folder=self.folder) for word in self.build])
+        reason = attempt(self.build.format(folder=self.folder).split())
+        if not reason:
+            self._built.touch()
+        return reason
+
+
+_SERVERS = Path(__file__).parent / "servers"
+COMPILED = {
+    "mcp-go": BuiltPackage(
+        "github.com/mark3labs/mcp-go",
+        "",
+        FOLDER / "mcp_go",
+        _SERVERS / "mcp_go",
+        "go build -C {folder} -mod=mod -o {folder}/bin/ ./...",
+        "go.mod",
+        "bin",
+    ),
+    "rmcp for Rust": BuiltPackage(
+        "rmcp",
+        "",
+        FOLDER / "rmcp",
+        _SERVERS / "rmcp",
+        "cargo build --quiet --release --manifest-path {folder}/Cargo.toml",
+        "Cargo.lock",
+        "target/release",
+    ),
+}
+"""By the names of those that take part where there is a compiler for them."""
+
+
+def find_compiled(program: str, *, install: bool) -> list[Peer]:
+    """Look for the servers in compiled languages, and build them where that can be done.
+
+    Args:
+        program: Which of their programs.
+        install: Whether they may be built.
+    """
+    return [
+        find(
+            Peer(
+                name,
+                Command([str(package.folder / package.programs / program)], {}),
+                is_optional=True,
+            ),
+            package,
+            install=install,
+        )
+        for name, package in COMPILED.items()
+    ]
 
 
 def find(peer: Peer, package: Package, *, install: bool) -> Peer:

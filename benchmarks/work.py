@@ -1,6 +1,6 @@
 """Servers that do something: FastMCP, the official SDKs, and programs in Go and Rust.
 
-Four servers have the same tools: an echo, one that keeps the processor busy, one that waits, and
+Six servers have the same tools: an echo, one that keeps the processor busy, one that waits, and
 one that returns much. The others are other people's programs, and offer what they do: of each, one
 cheap tool is called, and beside it a tool of ours that does the same.
 """
@@ -27,6 +27,7 @@ from benchmarks.packages import (
     Package,
     PythonPackage,
     find,
+    find_compiled,
     find_fastmcp,
 )
 from benchmarks.peers import OURS, Peer, find_python, find_typescript, python_server
@@ -194,6 +195,7 @@ def peers(*, install: bool) -> list[Peer]:
         find_typescript(install=install, script="typescript_sdk_work.mjs"),
         find_python(script="python_sdk_work.py"),
         find_fastmcp("fastmcp_work.py", install=install),
+        *find_compiled("work", install=install),
         *(guest.peer(install=install) for guest in GUESTS),
     ]
 

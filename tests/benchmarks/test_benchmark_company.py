@@ -13,6 +13,7 @@ from benchmarks.columns import measurements
 from benchmarks.company import COLUMNS, TOOLS, Sample
 from benchmarks.contest import Outcome
 from benchmarks.load import LoadError
+from benchmarks.packages import COMPILED
 from benchmarks.peers import OURS, PYTHON, TYPESCRIPT, Peer
 from benchmarks.processes import Command
 from benchmarks.visitors import Answer, Request, Visits, visit
@@ -148,13 +149,11 @@ def test_the_table_compares_with_ours_and_says_who_is_missing() -> None:
 
 def test_a_record_is_complete_without_servers_that_need_a_compiler() -> None:
     outcomes = [
-        Outcome[Sample](
-            Peer(name, Command([], {}), is_optional=name in company.COMPILED).lacking("x")
-        )
-        for name in (OURS, *company.COMPILED)
+        Outcome[Sample](Peer(name, Command([], {}), is_optional=name in COMPILED).lacking("x"))
+        for name in (OURS, *COMPILED)
     ]
     assert list(measurements(outcomes, [])) == [OURS]
-    assert [each.is_optional for each in PEERS] == [each.name in company.COMPILED for each in PEERS]
+    assert [each.is_optional for each in PEERS] == [each.name in COMPILED for each in PEERS]
 
 
 @pytest.mark.parametrize("peer", list(map(as_param, INSTALLED)))

@@ -11,6 +11,7 @@ from benchmarks import http, packages, work
 from benchmarks.complete import contest, lacking
 from benchmarks.contest import Outcome, in_rounds
 from benchmarks.packages import (
+    COMPILED,
     FASTMCP,
     BuiltPackage,
     NpmPackage,
@@ -45,8 +46,9 @@ def outcomes() -> list[Outcome[Sample]]:
 
 def test_fastmcp_go_and_rust_take_part() -> None:
     names = [peer.name for peer in PEERS]
-    assert names == [OURS, TYPESCRIPT, PYTHON, FASTMCP, *(guest.name for guest in GUESTS)]
-    assert [set(work.tools_of(peer)) for peer in PEERS[1:4]] == [set(TOOLS)] * 3
+    alike = [OURS, TYPESCRIPT, PYTHON, FASTMCP, *COMPILED]
+    assert names == [*alike, *(guest.name for guest in GUESTS)]
+    assert [set(work.tools_of(peer)) for peer in PEERS[1 : len(alike)]] == [set(TOOLS)] * 5
     assert set(work.tools_of(PEERS[0])) == {*TOOLS, *(guest.kind for guest in GUESTS)}
     assert http.FASTMCP in [peer.name for peer in http.peers(install=False)]
 
@@ -103,9 +105,10 @@ def built(folder: Path, sdk: str, versions: str, build: str) -> BuiltPackage:
     sources = folder / "sources"
     sources.mkdir()
     (sources / versions).write_text(f"other v0.1\n{sdk}")
+    (sources / "build.py").write_text(build)
     name = "example.org/sdk" if "/" in sdk else "sdk"
-    command = [sys.executable, "-c", build, "{folder}"]
-    return BuiltPackage(name, "", folder / "copy", sources, command, "program", versions)
+    command = f"{sys.executable} {{folder}}/build.py"
+    return BuiltPackage(name, "", folder / "copy", sources, command, versions, "bin")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +122,7 @@ def built(folder: Path, sdk: str, versions: str, build: str) -> BuiltPackage:
 def test_a_server_that_is_built_tells_the_version_of_its_sdk(
     tmp_path: Path, sdk: str, version: str
 ) -> None:
-    package = built(tmp_path, sdk, "versions", "import sys; open(sys.argv[1] + '/program', 'w')")
+    package = built(tmp_path, sdk, "versions", "")
     assert package.version == ""
     assert packages.find(Peer("x", NOTHING), package, install=True).version == version
 
@@ -128,7 +131,7 @@ def test_a_server_that_cannot_be_built_is_missing(tmp_path: Path) -> None:
     package = built(tmp_path, "example.org/sdk v1", "go.mod", "import sys; sys.exit('no space')")
     found = packages.find(Peer("x", NOTHING), package, install=True)
     assert found.missing == "example.org/sdk: no space"
-    lacking_compiler = evolve(package, build=["no-such-compiler"])
+    lacking_compiler = evolve(package, build="no-such-compiler")
     found = packages.find(Peer("x", NOTHING), lacking_compiler, install=True)
     assert found.missing == "example.org/sdk: no-such-compiler: No such file or directory"
 

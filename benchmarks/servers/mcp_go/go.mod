@@ -1,4 +1,4 @@
-module company
+module servers
 
 go 1.25
 
