@@ -164,6 +164,7 @@ def test_what_a_bundle_leaves_out(cli: CommandLine, project: Path) -> None:
 PRIVATE = {
     **dict.fromkeys(("id_rsa", "keys/server.pem", "KEYS/Server.PEM", "x.key", "prod.env"), b"x"),
     **dict.fromkeys(("cache.db", "cache.db-wal", "users.sqlite3", "gcp-credentials.json"), b"x"),
+    "token.json": b"x",
     "deploy": b"# for production\n-----BEGIN OPENSSH PRIVATE KEY-----\n",
     "state": b"SQLite format 3\0...",
 }

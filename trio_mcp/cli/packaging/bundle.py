@@ -32,7 +32,8 @@ _PRIVATE: Final = (
     *("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.pem", "*.key", "*.ppk", "*.p12", "*.pfx"),
     *("*.jks", "*.keystore", "*.kdbx", "*.gpg", "*.ovpn", "*.env", "*.tfstate", "*.tfvars"),
     *("*.db", "*.db-*", "*.sqlite*", "*.mdb", "*.dump", "*.rdb", "htpasswd"),
-    *("*credentials*.json", "client_secret*.json", "service?account*.json", "secrets.*"),
+    *("*credentials*.json", "client_secret*.json", "service?account*.json", "token.json"),
+    "secrets.*",
 )
 """Names of files that have keys, passwords or people's data in them."""
 _PRIVATE_BEGIN: Final = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY|\ASQLite format 3\0")
