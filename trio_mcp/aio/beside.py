@@ -55,9 +55,8 @@ class LoopBeside(Crossing):
         self.post(self._end)
 
     def _end(self) -> None:
-        self.is_over = self.is_orphan = True
-        for release in list(self.waiting.values()):
-            release()
+        self.is_over = True
+        self.give_up()
         self._ended.set()
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import Any, Final
 
 import trio
@@ -99,11 +99,11 @@ class Crossing:
         self.is_over = False
         """Whether one of the threads has ended."""
         self.is_orphan = False
-        """Whether its loop runs no more, so that nothing can be expected of it."""
-        self.waiting: Final[dict[object, Message]] = {}
-        """On Trio's side, what to do for each task that waits for asyncio, if that is so."""
+        """Whether its loop runs no more, so that nothing can be expected of it (`give_up`)."""
+        self.waiting: Final[set[Any]] = set()
+        """On Trio's side, the calls that wait for asyncio (`LoopCall`)."""
         self.cancelled: Final[set[Any]] = set()
-        """Those of them that were cancelled (`LoopCall`)."""
+        """Those of them that were cancelled."""
         self.is_ending = False
         """Whether the end of the loop is not to wait for what is cancelled."""
 
@@ -118,6 +118,9 @@ class Crossing:
 
     def future(self) -> asyncio.Future[None]:
         return self._loop.create_future()
+
+    def create_task(self, work: Coroutine[Any, Any, None], context: Context) -> asyncio.Task[None]:
+        return self._loop.create_task(work, context=context)
 
     # -- Trio's side ----------------------------------------------------------------------
 
@@ -134,6 +137,12 @@ class Crossing:
     def tell(self, message: Message) -> None:
         """Call a function in the event loop, soon. It must not raise."""
         self._to_loop.put(message)
+
+    def give_up(self) -> None:
+        """Take the loop to have ended, and what waits for it to have failed."""
+        self.is_orphan = True
+        for call in list(self.waiting):
+            call.give_up()
 
     def prepare_end(self) -> None:
         """Have the end of the loop not wait for what was cancelled, or is from now on."""

@@ -146,18 +146,12 @@ def crossing_for(what: str) -> Crossing:
     return run
 
 
-async def _called(
+def _called(
     run: Crossing, function: Callable[..., Awaitable[T]], args: Any, options: Mapping[str, Any]
-) -> T:
+) -> Awaitable[T]:
     """Run a handler in asyncio, where `SystemExit` would end the loop and all that it serves."""
-
-    async def contained() -> outcome.Outcome[T]:
-        try:
-            return outcome.Value(await function(*args, **options))
-        except SystemExit as error:
-            return outcome.Error(error)
-
-    return (await LoopCall(run, contained, _name_of(function)).wait()).unwrap()
+    start = partial(function, *args, **options)
+    return LoopCall(run, start, _name_of(function), (SystemExit,)).wait()
 
 
 def _with_contexts(

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, Final
 
 import trio
+from attrs import define, field
 
 from trio_mcp.aio.crossing import asgi_scope, current_crossing, resolve
 from trio_mcp.aio.inloop import call_asyncio
@@ -27,7 +28,7 @@ from trio_mcp.aio.wrappers import same_arguments
 from trio_mcp.loggers import logger_of
 from trio_mcp.transports.http.app import HttpApp as TrioHttpApp
 from trio_mcp.transports.http.app import http_app as trio_http_app
-from trio_mcp.transports.http.request import JSON, Refusal, stopping
+from trio_mcp.transports.http.request import JSON, Header, Refusal, stopping
 from trio_mcp.transports.http.server.asgi import CANCELS, Message, Receive, Scope, Send
 from trio_mcp.wire.limits import Limits
 
@@ -250,53 +251,57 @@ async def _refuse(refusal: Refusal, send: Send) -> None:
     await send({"type": "http.response.body", "body": refusal.body})
 
 
+@define(eq=False)
 class _Exchange:
-    """A request and its response, between the server's task and a task of the Trio run."""
+    """A request and its response, between the server's task and a task of the Trio run.
 
-    # How each one begins. Most of it stays so until the end.
-    _is_read = False
+    To the app on Trio's side it is a `DirectExchange`.
+    """
+
+    _app: TrioHttpApp
+    _portal: Running
+    _scope: Scope
+    _receive: Receive
+    _send: Send
+    _answered: asyncio.Future[None] = field(init=False)
+    _first: Message | None = field(default=None, init=False)
+    _is_read: bool = field(default=False, init=False)
     """Whether the body is read to its end; the next message is the end of the connection."""
-    _has_begun = False
-    _is_stream = False
-    _is_complete = False
-    _failure: Exception | None = None
-    _cancelling: trio.CancelScope | None = None
+    _kept: list[Message] = field(factory=list, init=False)
+    """What is to be sent, and can wait for the next message."""
+    _has_begun: bool = field(default=False, init=False)
+    _is_stream: bool = field(default=False, init=False)
+    _is_complete: bool = field(default=False, init=False)
+    _failure: Exception | None = field(default=None, init=False)
+    _context: Context = field(factory=copy_context, init=False)
+    _cancelling: trio.CancelScope | None = field(default=None, init=False)
     """What it runs in, on Trio's side."""
-    _is_cancelled = False
-    _was_seen = False
-    _watcher: asyncio.Task[None] | None = None
+    _is_cancelled: bool = field(default=False, init=False)
+    _was_seen: bool = field(default=False, init=False)
+    _watcher: asyncio.Task[None] | None = field(default=None, init=False)
 
-    def __init__(
-        self, app: TrioHttpApp, portal: Running, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        self._app = app
-        self._portal = portal
-        self._run = portal.run
-        extensions = {**(scope.get("extensions") or {}), CANCELS: {}}
-        self._scope: Scope = {**scope, "extensions": extensions}
-        self._receive = receive
-        self._send = send
-        self._loop = asyncio.get_running_loop()
-        self._answered: asyncio.Future[None] = self._loop.create_future()
-        self._end = partial(resolve, self._answered)
-        self._first: list[Message] = []
-        self._kept: list[Message] = []
-        """What is to be sent, and can wait for the next message."""
-        self._context = copy_context()
+    def __attrs_post_init__(self) -> None:
+        """Say in the scope that the app is cancelled when the client leaves."""
+        extensions = {**(self._scope.get("extensions") or {}), CANCELS: {}}
+        self._scope = {**self._scope, "extensions": extensions}
         self._context.run(asgi_scope.set, self._scope)
+        self._answered = self._run.future()
+
+    @property
+    def _run(self) -> TrioRun:
+        return self._portal.run
 
     # -- asyncio's side -------------------------------------------------------------------
 
     async def serve(self) -> None:
         """Answer the request. If the client leaves, or this is cancelled, so is the request."""
-        self._first.append(await self._next())
+        self._first = await self._next()
         self._portal.begun(self)
         self._run.post(self._start)
         try:
             await self._answered
         except asyncio.CancelledError:
-            self._answered = self._loop.create_future()  # the other one was cancelled with it
-            self._end = partial(resolve, self._answered)
+            self._answered = self._run.future()  # the other one was cancelled with it
             self._run.post(self._cancel)
             await self._cut_short()
             raise
@@ -317,13 +322,16 @@ class _Exchange:
     def look(self) -> None:
         """Watch for a client that leaves, when the request was looked at before."""
         if self._was_seen and self._is_read and self._watcher is None:
-            self._watcher = self._loop.create_task(self._cancel_at_disconnect())
+            self._watcher = asyncio.ensure_future(self._cancel_at_disconnect())
         self._was_seen = True
 
     async def _cancel_at_disconnect(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._run.post(self._cancel)
+
+    def _end(self) -> None:
+        resolve(self._answered)
 
     async def _send_all(self, messages: list[Message]) -> None:
         for message in messages:
@@ -356,7 +364,7 @@ class _Exchange:
         if self._is_cancelled:
             scope.cancel()
         try:
-            await self._app(self._scope, self._receive_here, self._send_here)
+            await self._app(self._scope, self.receive, self.send)
         except Exception as error:
             self._failure = error
         finally:
@@ -364,24 +372,44 @@ class _Exchange:
             if not self._is_complete:
                 self._run.tell(self._end)
 
-    async def _receive_here(self) -> Message:
-        if self._first:
-            return self._first.pop()
-        return await call_asyncio(self._run, self._next)
+    async def receive(self) -> Message:
+        if (message := self._first) is None:
+            return await call_asyncio(self._run, self._next)
+        self._first = None
+        return message
 
-    async def _send_here(self, message: Message) -> None:
+    async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._kept.append(message)
         elif not message.get("more_body"):
-            # It ends with this, even if the call that it answers does not.
-            self._kept.append(message)
-            self._is_complete = True
-            self._run.tell(self._end)
+            self._complete(message)
         else:
             kept, self._kept = [*self._kept, message], []
             self._is_stream |= not message.get("body")  # which is how a stream begins
             self._has_begun = True
             await call_asyncio(self._run, self._send_all, kept)
+
+    def take_body(self) -> bytes | None:
+        message = self._first
+        if message is None or not self._is_read or message["type"] != "http.request":
+            return None
+        self._first = None
+        body: bytes = message.get("body", b"")
+        return body
+
+    async def respond(self, status: int, headers: Iterable[Header], body: bytes) -> None:
+        head = [*headers, (b"content-length", b"%d" % len(body))]
+        self._kept.append({"type": "http.response.start", "status": status, "headers": head})
+        self._complete({"type": "http.response.body", "body": body})
+
+    def send_nowait(self, data: bytes) -> bool:
+        return False  # it would have to cross
+
+    def _complete(self, message: Message) -> None:
+        # It ends with this, even if the call that it answers does not.
+        self._kept.append(message)
+        self._is_complete = True
+        self._run.tell(self._end)
 
 
 @same_arguments(trio_http_app)

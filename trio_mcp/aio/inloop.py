@@ -26,17 +26,29 @@ class LoopEnded(RuntimeError):
 
 
 class LoopCall(Generic[T]):
-    """An asyncio task that a Trio task waits for. Make it in that Trio task."""
+    """An asyncio task that a Trio task waits for. Make it in that Trio task.
+
+    Args:
+        run: The way to asyncio.
+        start: What the task does.
+        name: What the log calls it.
+        contained: Exceptions that the Trio task gets, though they would end the event loop.
+    """
 
     def __init__(
-        self, run: Crossing, start: Callable[[], Awaitable[T]], name: str = "A callback"
+        self,
+        run: Crossing,
+        start: Callable[[], Awaitable[T]],
+        name: str = "A callback",
+        contained: tuple[type[SystemExit], ...] = (),
     ) -> None:
         self._run = run
         self._start = start
         self._name = name
+        self._contained = contained
         self._waiter = trio.lowlevel.current_task()
         self._raise_cancel: Callable[[], NoReturn] | None = None
-        self._task: asyncio.Task[T] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._context = copy_context()
 
     @property
@@ -46,7 +58,7 @@ class LoopCall(Generic[T]):
     async def wait(self) -> T:
         if self._run.is_orphan:
             raise LoopEnded("the event loop has ended")
-        self._run.waiting[self] = self._give_up
+        self._run.waiting.add(self)
         self._run.tell(self._begin)
         value: T = await trio.lowlevel.wait_task_rescheduled(self._abort)
         return value
@@ -65,13 +77,14 @@ class LoopCall(Generic[T]):
         logger.error("%s ignores its cancellation; it is left to itself", self._name)
         self._resume(outcome.Error(LoopEnded("it ignores its cancellation")))
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
         self._resume(outcome.Error(LoopEnded("the event loop has ended")))
 
     def _resume(self, result: outcome.Outcome[T]) -> None:
         self._run.cancelled.discard(self)
-        if self._run.waiting.pop(self, None) is None:
+        if self not in self._run.waiting:
             return
+        self._run.waiting.remove(self)
         if self._raise_cancel is not None and isinstance(result, outcome.Error):
             trio.lowlevel.reschedule(self._waiter, outcome.capture(self._raise_cancel))
         else:
@@ -80,18 +93,20 @@ class LoopCall(Generic[T]):
     # -- asyncio's side -------------------------------------------------------------------
 
     def _begin(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._task = loop.create_task(self._call(), context=self._context)
+        self._task = self._run.create_task(self._call(), self._context)
         self._task.add_done_callback(self._end)
         if self._raise_cancel is not None:
             self._cancel()
 
-    async def _call(self) -> T:
-        value = await self._start()
-        if self._task is not None:  # it ends here: its callback would cost another turn of the loop
+    async def _call(self) -> None:
+        result: outcome.Outcome[T]
+        try:
+            result = outcome.Value(await self._start())
+        except self._contained as error:
+            result = outcome.Error(error)
+        if self._task is not None:  # its callback would cost another turn of the loop
             self._task.remove_done_callback(self._end)
-            self._run.post(partial(self._resume, outcome.Value(value)))
-        return value
+        self._run.post(partial(self._resume, result))
 
     def _cancel(self) -> None:
         if self._task is not None:
@@ -104,13 +119,13 @@ class LoopCall(Generic[T]):
         if self._task is not None:
             asyncio.tasks._unregister_task(self._task)
 
-    def _end(self, task: asyncio.Task[T]) -> None:
+    def _end(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
-            result: outcome.Outcome[T] = outcome.Error(LoopEnded("asyncio cancelled it"))
+            error: BaseException | None = LoopEnded("asyncio cancelled it")
         else:
             error = task.exception()
-            result = outcome.Value(task.result()) if error is None else outcome.Error(error)
-        self._run.post(partial(self._resume, result))
+        if error is not None:
+            self._run.post(partial(self._resume, outcome.Error(error)))
 
 
 async def call_asyncio(

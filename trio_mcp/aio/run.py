@@ -159,11 +159,9 @@ class TrioRun(Crossing):
             await trio.sleep(_PATIENCE)
 
     def _orphan(self) -> None:
-        self.is_orphan = True
         self._stopping.set()
         self.nursery.cancel_scope.cancel()
-        for release in list(self.waiting.values()):
-            release()
+        self.give_up()
 
 
 class _Canary:

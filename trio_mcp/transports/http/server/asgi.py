@@ -20,7 +20,10 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class DirectExchange(Protocol):
-    """What our server offers besides `receive` and `send`, which are its methods, for less work."""
+    """What our server offers besides `receive` and `send`, which are its methods, for less work.
+
+    So does `trio_mcp.aio` where another server brings the request.
+    """
 
     def take_body(self) -> bytes | None:
         """Take all of the body in place of `receive`, if it has come."""
