@@ -37,11 +37,12 @@ def texts_of(module: ast.Module) -> list[str]:
     return found
 
 
-TEXTS = [
-    text
-    for path in Path(trio_mcp.__file__).parent.rglob("*.py")
-    for text in texts_of(ast.parse(path.read_text()))
-]
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    """All texts of the package. Not a constant: each worker would read them."""
+    package = Path(trio_mcp.__file__).parent
+    modules = (ast.parse(path.read_text()) for path in package.rglob("*.py"))
+    return [text for module in modules for text in texts_of(module)]
 
 
 def test_every_heading_quotes_a_text() -> None:
@@ -96,8 +97,8 @@ def pattern_of(quoted: str) -> re.Pattern[str]:
 
 
 @pytest.mark.parametrize("quoted", [text for text in QUOTED if text not in COMPOSED])
-def test_the_text_of_an_error_stands_in_the_code(quoted: str) -> None:
-    assert any(pattern_of(quoted).search(text) for text in TEXTS)
+def test_the_text_of_an_error_stands_in_the_code(quoted: str, texts: list[str]) -> None:
+    assert any(pattern_of(quoted).search(text) for text in texts)
 
 
 @pytest.mark.parametrize("quoted", COMPOSED)
