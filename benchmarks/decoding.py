@@ -49,22 +49,33 @@ def _nested(depth: int) -> Json:
     return value
 
 
+_CODE = 'def f(x):\n\treturn f"{x}" + "\\n"\n'
+_PROSE = 'At 10:15 she said "it is done": they had waited for that.\n'
+_BLOCKS = [{"type": "text", "text": _CODE * 500}] * 50
+_DATED = [{**_ROW, "at": "2026-11-27T10:15:20Z"}]
+
 KINDS = (
     Kind("rows", [_ROW] * 10_000),
     Kind("rows, as json.dumps writes them", [_ROW] * 9_000, separators=(", ", ": ")),
     Kind("rows, indented", [_ROW] * 5_000, indent=2),
     Kind("rows, escaped to ASCII", [_ROW] * 9_000, ascii_only=True),
+    Kind("rows with times", _DATED * 8_000),
+    Kind("rows with times, as json.dumps writes them", _DATED * 8_000, separators=(", ", ": ")),
     Kind("small objects", [{"a": number % 10} for number in range(100_000)]),
     Kind("nested deeply", [_nested(100)] * 1_500),
     Kind("long texts", ["a text of many words, " * 2_000] * 24),
     Kind("long texts, not ASCII", ["ein Text über viele Wörter, " * 2_000] * 18),
     Kind("long texts, escaped to ASCII", ["日本語の文章です。" * 500] * 40, ascii_only=True),
-    Kind("source code", ['def f(x):\n\treturn f"{x}" + "\\n"\n' * 500] * 50),
+    Kind("source code", [_CODE * 500] * 50),
+    Kind("source code, in objects", _BLOCKS),
+    Kind("source code, in objects, as json.dumps writes them", _BLOCKS, separators=(", ", ": ")),
+    Kind("prose, in objects", [{"role": "user", "content": _PROSE * 15}] * 900),
     Kind("JSON in a text", [json.dumps([_ROW] * 9_000, ensure_ascii=False)]),
     Kind("short texts", [f"word {number}" for number in range(80_000)]),
     Kind("integers", list(range(150_000))),
     Kind("integers of 63 bits", [2**62 + 7**15 * number for number in range(50_000)]),
     Kind("floats", [number / 7 for number in range(60_000)]),
+    Kind("rows, with an integer beyond 64 bits", [{**_ROW, "id": 2**70}, *[_ROW] * 9_999]),
     Kind("integers beyond 64 bits", [2**70 + number for number in range(45_000)]),
 )
 

@@ -8,8 +8,8 @@ as `find` for several bytes.)
 - What has few names has them all if there is a colon for each, strings left out. To encode such a
   value, of which strings and numbers are most, could take longer than to parse it.
 - If most of it are strings full of escapes, which take long to encode, each name but the first of
-  an object follows a comma without white space. There must be no more strings that do than in the
-  value: no string holds a quotation mark behind a comma.
+  an object follows a comma, with a space between them or none. There must be no more strings that
+  do than in the value: no string holds a quotation mark behind a comma.
 - The names of a long list of objects are counted. If there are no more colons in the text, it has
   no other names.
 - Anything else is encoded again, with two spaces for each level if it is written in lines. If that
@@ -21,7 +21,7 @@ as `find` for several bytes.)
 
 import json
 from math import gcd, hypot
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from trio_mcp.wire import codec
 from trio_mcp.wire.weight import has_long_integers, without_strings
@@ -32,8 +32,8 @@ _DIGITS_TO_ZERO: Final = bytes.maketrans(b"123456789", b"000000000")
 _LONG: Final = b"0" * 19
 """As many digits as 2**63 has: what has fewer is never lost."""
 _SPARSELY: Final = 64
-_BEFORE_STRINGS: Final = (b"\n", b"\t", b"\r", b' "')
-"""White space before a string. That in lines is nowhere within one."""
+_LINE_SPACE: Final = (b"\n", b"\t", b"\r")
+"""White space that is nowhere within a string."""
 _ESCAPE: Final = b"\\u"
 _ESCAPED_ASCII: Final = b"\\u003"
 """How an escaped digit begins, and an escaped colon."""
@@ -43,6 +43,9 @@ than can be encoded."""
 _GLANCE: Final = 4096
 _SMALL: Final = 2.0**62
 """No integer beyond 64 bits becomes a float as small as that."""
+
+_Kept = Literal["names", "all"]
+"""What a value has kept of its text: its names, though maybe not all digits; or all of it."""
 
 SHORT: Final = 4096
 """Bytes of a text that is soon encoded again, whatever it is made of."""
@@ -86,12 +89,13 @@ def exact(line: bytes, value: Any, limit: int) -> Any:
         LongIntegers: There are such integers, and the text is longer than that.
         TypeError: The value is nested too deeply to be encoded.
     """
-    if len(line) > SHORT and (_is_whole(value, line) or _has_whole_rows(value, line)):
-        return value
-    is_in_lines = line[1:2] == b"\n"
-    if is_in_lines and codec.dumps(value, option=codec.INDENTED) == line:
-        return value
-    again = codec.dumps(value)
+    if len(line) > SHORT:
+        kept = _kept_by_few(value, line) or _kept_by_rows(value, line)
+        if kept == "all":
+            return value
+        if kept == "names" and len(line) <= limit:
+            return json.loads(line)
+    again = codec.dumps(value, option=codec.INDENTED if line[1:2] == b"\n" else None)
     if again == line:
         return value
     has_escapes = line.find(b"\\") >= 0 and line.rfind(_ESCAPE) >= 0
@@ -103,7 +107,7 @@ def exact(line: bytes, value: Any, limit: int) -> Any:
         return value
     is_ascii_escaped = has_escapes and line.rfind(_ESCAPED_ASCII) >= 0
     if is_ascii_escaped or line.count(b":") != again.count(b":"):
-        _check_by_parsing(line, again, value)
+        _check_by_parsing(line, value)
     if _has_many_digits(line) and (is_ascii_escaped or _long_numbers(line) != _long_numbers(again)):
         if len(line) > limit:
             raise LongIntegers
@@ -111,12 +115,12 @@ def exact(line: bytes, value: Any, limit: int) -> Any:
     return value
 
 
-def _is_whole(value: Any, line: bytes) -> bool:
-    """Whether a value with few names and arrays is soon seen to be all that its text says."""
+def _kept_by_few(value: Any, line: bytes) -> _Kept | None:
+    """Return what a value with few names and arrays is soon seen to have kept."""
     text = without_strings(line)
     has_few_strings = len(text) < len(line)
     if not (has_few_strings or _has_many_escapes(line)):
-        return False
+        return None
     names, arrays, behind, are_small, parts = 0, 0, 0, True, [value]
     for part in parts:  # which grow meanwhile
         kind = part.__class__
@@ -131,23 +135,24 @@ def _is_whole(value: Any, line: bytes) -> bool:
         elif kind is list or kind is float:
             are_small = are_small and _is_small(part)
         if names > _FEW or arrays > _FEW or len(parts) > 10 * _FEW:
-            return False
+            return None
     if not has_few_strings:
-        return are_small and _has_strings_behind_commas(line, behind)
-    has_all_names = _has_at_most(text, b":", names) and _has_at_most(text, b"[", _FEW)
-    return has_all_names and (are_small or not has_long_integers(text))
+        return "all" if are_small and _has_strings_behind_commas(line, behind) else None
+    if not (_has_at_most(text, b":", names) and _has_at_most(text, b"[", _FEW)):
+        return None
+    return "names" if not are_small and has_long_integers(text) else "all"
 
 
-def _has_whole_rows(value: Any, line: bytes) -> bool:
-    """Whether a value with a long list of flat objects is soon seen to be all that its text says.
+def _kept_by_rows(value: Any, line: bytes) -> _Kept | None:
+    """Return what a value with a long list of flat objects is soon seen to have kept.
 
-    It is if the text has as many colons as they have names. It has more if there are any in its
-    strings, which a glance at its middle shows mostly.
+    It has all names if the text has no more colons. It has more if there are any in its strings,
+    which a glance at its middle shows mostly.
     """
     half = len(line) // 2
     middle = line[half : half + _GLANCE]
     if middle.count(b":") > middle.count(b'":') + 1:  # at whose colon it may begin
-        return False
+        return None
     names, cells, parts = 0, 0, [value]
     for part in parts:  # which grow meanwhile
         if part.__class__ is dict:
@@ -157,12 +162,13 @@ def _has_whole_rows(value: Any, line: bytes) -> bool:
             parts += part
         elif part.__class__ is list and part[0].__class__ is dict:
             if set(map(type, part)) != {dict}:
-                return False
+                return None
             cells += sum(map(len, part))
         if names > _FEW or len(parts) > 10 * _FEW:
-            return False
-    is_whole = cells and line.count(b":") == names + cells and _has_at_most(line, b"[", _FEW)
-    return bool(is_whole) and not _has_many_digits(line)
+            return None
+    if not (cells and line.count(b":") == names + cells and _has_at_most(line, b"[", _FEW)):
+        return None
+    return "names" if _has_many_digits(line) else "all"
 
 
 def _has_many_escapes(text: bytes) -> bool:
@@ -171,18 +177,26 @@ def _has_many_escapes(text: bytes) -> bool:
 
 
 def _has_strings_behind_commas(text: bytes, count: int) -> bool:
-    """Whether no more strings than that follow a comma, and none a space.
+    """Whether no more strings than that follow a comma, with one space between them or none.
 
     In a string, a quotation mark follows a backslash. So these are names and items of arrays: all
-    but the first of each object and array; and the ends of strings whose last character is a comma.
+    but the first of each object and array; and the ends of strings whose last character is a comma,
+    or a comma and a space.
     """
-    at = len(text)
-    for _ in range(count + 1):
-        at = text.rfind(b',"', 0, at)
-        if at < 0:
-            break
-    has_more = at >= 0
-    return not has_more and all(text.rfind(space) < 0 for space in _BEFORE_STRINGS)
+    if any(text.rfind(space) >= 0 for space in _LINE_SPACE):
+        return False
+    marks = [b',"']
+    if text.rfind(b' "') >= 0:
+        if text.rfind(b'  "') >= 0:
+            return False
+        marks.append(b', "')
+    for mark in marks:
+        at = len(text)
+        while (at := text.rfind(mark, 0, at)) >= 0:
+            count -= 1
+            if count < 0:
+                return False
+    return True
 
 
 def _is_small(numbers: Any) -> bool:
@@ -206,11 +220,11 @@ def _has_at_most(text: bytes, mark: bytes, count: int) -> bool:
     return False
 
 
-def _check_by_parsing(line: bytes, again: bytes, value: Any) -> None:
-    """Raise `RepeatedKey` if the text has more in it than the value, encoded again."""
+def _check_by_parsing(line: bytes, value: Any) -> None:
+    """Raise `RepeatedKey` if the text has more in it than the value."""
     # With arrays in place of objects, no parser has a reason to drop anything.
     flat = codec.loads(line.translate(_AS_ARRAYS))
-    if codec.dumps(flat).translate(_AS_ARRAYS) != again.translate(_AS_ARRAYS):
+    if codec.dumps(flat).translate(_AS_ARRAYS) != codec.dumps(value).translate(_AS_ARRAYS):
         is_id = value.__class__ is dict and flat[::2].count("id") > 1
         raise RepeatedKey(_repeated(line), is_id)
 
