@@ -135,6 +135,19 @@ async def test_the_end_counts_although_the_output_is_full_and_nothing_of_it_is_r
     assert (flushed, dropped) == (0, 400)
 
 
+async def test_the_grace_of_calls_counts_from_the_end_however_late_that_is_noticed(autojump_clock):
+    ours, theirs = lockstep_stream_pair()
+    async with trio.open_nursery() as nursery:
+        handle = await nursery.start(serve_stream, registry_of(linger), theirs)
+        call = {"name": "linger", "arguments": {"seconds": 50, "more": 0.2}}
+        line = raw({"jsonrpc": "2.0", "id": "l", "method": "tools/call", "params": call})
+        await ours.send_all(line + LISTS)
+        await wait_all_tasks_blocked()
+        await ours.send_stream.aclose()
+        await handle.wait_for(ServerState.STOPPED)
+        assert trio.current_time() == 2.7  # half a second, the call's end, and the time to flush
+
+
 async def test_a_client_that_reads_slowly_gets_its_answers_after_the_end(autojump_clock):
     ours, theirs = lockstep_stream_pair()
     answers = bytearray()

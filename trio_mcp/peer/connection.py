@@ -28,6 +28,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
+from math import inf
 from typing import Final
 
 import trio
@@ -134,7 +135,7 @@ class Connection(ReplyChannel):
         self._writing = trio.CancelScope(shield=True)
         self._has_hung_up = has_hung_up
         self._is_read_no_more = is_read_no_more
-        self._is_at_end = False  # nothing more will be read
+        self._read_until = inf  # when the input ended
         self._rests = 0  # which the dispatcher has, or is about to get
         self._pause = trio.CancelScope()  # in which the dispatcher waits, if it has to
         self._begun = trio.Event()
@@ -220,8 +221,12 @@ class Connection(ReplyChannel):
 
     async def _drain(self) -> list[str]:
         self._on_drain()
-        grace = {EOF: self._limits.eof_grace, STOPPED: self._limits.shutdown_grace}
-        return await self._runner.drain(self._inbound, grace.get(self.ended_by, 0.0))
+        grace, now = 0.0, trio.current_time()
+        if self.ended_by == STOPPED:
+            grace = self._limits.shutdown_grace
+        elif self.ended_by == EOF:  # which may be noticed late
+            grace = max(0.0, min(self._read_until, now) + self._limits.eof_grace - now)
+        return await self._runner.drain(self._inbound, grace)
 
     async def _flush(self) -> None:
         # Shielded, because what was answered counts, however the connection ends; and bounded.
@@ -255,8 +260,8 @@ class Connection(ReplyChannel):
                     await self._put_frames.send(rest)
                     rest = None
                 frames = []  # an idle connection keeps nothing of what it read
-        self._is_at_end = True
-        self._pause.deadline = trio.current_time() + self._standstill
+        self._read_until = now = trio.current_time()
+        self._pause.deadline = now + self._standstill
         with self._put_frames:
             if rest is not None:  # it was stopped with these in its hands: all of it is answered
                 await self._put_frames.send(rest)
@@ -351,7 +356,7 @@ class Connection(ReplyChannel):
                 self._is_read_no_more is not None and self._is_read_no_more()
             ):  # which a write would say, but there is nothing to write
                 self._end(OUTPUT_CLOSED)
-            elif self._lines.sent == sent and (self._is_at_end or self._hung_up()):
+            elif self._lines.sent == sent and (self._read_until < inf or self._hung_up()):
                 self._end(EOF)
 
     @property
