@@ -30,7 +30,7 @@ HANGING = [sys.executable, "-c", "import os, sys; print('child', os.getpid(), '.
 FORWARD = ProcessOptions(stderr="forward")
 
 def say(text):
-    print(text, file=sys.stderr, flush=True)
+    sys.stderr.write(text + "\\n")  # at once: another thread may log, too
 
 @asynccontextmanager
 async def lifespan(registry):
