@@ -76,7 +76,7 @@ def project(tmp_path: Path) -> Project:
     project.write("trio_mcp/version.py", '__version__ = "0.2.0"\n')
     project.write("docs/changelog.md", CHANGES)
     project.write(".gitignore", "__pycache__/\n.venv/\n")
-    for extra in ("docs", "lint", "release", "test"):
+    for extra in ("cli", "docs", "lint", "release", "test"):
         project.write(f".venv/.{extra}", "")  # as if they had been installed
     git("init", "--quiet", "--initial-branch=main", root=root)
     for key, value in {"user.name": "Ada", "user.email": "ada@example.com"}.items():
