@@ -44,6 +44,7 @@ _TARGETS: Sequence[tuple[str, str, str, str, float, bool]] = (
     ("processor time, one at a time, to the bare shape", "cpu_alone", OURS, BARE, 1.1, False),
     (f"processor time @{WINDOW} to the bare shape", "cpu", OURS, BARE, 1.1, False),
     ("p50, one at a time, to the bare shape", "p50", OURS, BARE, 1.2, False),
+    ("p50, one at a time, to the TypeScript SDK", "p50", OURS, TYPESCRIPT, 1, False),
     ("start to initialized to the bare shape", "start", OURS, BARE, 1.5, False),
     ("start to initialized to the Python SDK", "start", OURS, PYTHON, 0.33, False),
     ("peak memory to the Python SDK", "memory", OURS, PYTHON, 0.6, False),

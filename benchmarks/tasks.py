@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +19,7 @@ from benchmarks.chart import Panel
 from benchmarks.columns import Column, bars, measurements, table_beside
 from benchmarks.contest import WINDOW, Caller, Outcome, in_rounds
 from benchmarks.eras import MODERN, TEXT
+from benchmarks.figures import Target, targets_table
 from benchmarks.load import LoadError, write_all
 from benchmarks.peers import Peer, python_server
 from benchmarks.processes import running
@@ -171,6 +173,18 @@ def tasks_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     return table_beside(what, outcomes, COLUMNS, COLUMNS[1], CALL, "× a call")
 
 
+def targets(outcomes: Sequence[Outcome[Sample]]) -> list[Target]:
+    """Hold the figures against what was promised."""
+    by_name = {outcome.peer.name: outcome for outcome in outcomes}
+    found = []
+    for name, bound in ((MEMORY, 0.3), (SQLITE, 1.0)):
+        values = by_name[name].values(COLUMNS[2].pick)
+        figure = median(values) * 1000 if values else None
+        text = f"ms of processor time for {name.partition(', ')[2]}"
+        found.append(Target(text, bound, figure, reason=f"{name} is missing"))
+    return found
+
+
 add_options = measuring(rounds=2, seconds=1.2, budget=30.0, pins=True)
 
 
@@ -184,7 +198,8 @@ def run(options: Namespace) -> Report:
         budget=options.budget,
     )
     panel = Panel(f"results per second, {WINDOW} in flight", bars(outcomes, COLUMNS[1]))
-    return Report("tasks", tasks_table(outcomes), [panel], measurements(outcomes, COLUMNS))
+    text = "\n\n".join([tasks_table(outcomes), targets_table(targets(outcomes))])
+    return Report("tasks", text, [panel], measurements(outcomes, COLUMNS))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -10,6 +10,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
+from statistics import median
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -19,6 +20,7 @@ from benchmarks.columns import Column, bars, measurements, ratio, row, table_bes
 from benchmarks.contest import WINDOW, Caller, Outcome, in_rounds
 from benchmarks.endless import MIB
 from benchmarks.eras import TEXT, Calls, Era
+from benchmarks.figures import Target, targets_table
 from benchmarks.load import LoadError, write_all
 from benchmarks.packages import (
     FOLDER,
@@ -278,6 +280,20 @@ def guests_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     return table(headers, rows, left=(0, 1))
 
 
+def targets(outcomes: Sequence[Outcome[Sample]]) -> list[Target]:
+    """Hold our throughput against that of the fastest other server with the same echo."""
+    rates = {
+        outcome.peer.name: median(values)
+        for outcome in outcomes
+        if outcome.peer.name != OURS and (values := outcome.values(COLUMNS[ECHO].pick))
+    }
+    if not rates:
+        return []
+    fastest = max(rates, key=rates.__getitem__)
+    figure, reason = ratio(outcomes, COLUMNS[ECHO], OURS, fastest)
+    return [Target(f"echo/s @{WINDOW} to {fastest}", 1, figure, True, reason)]
+
+
 def remarks() -> list[str]:
     """Say what bounds a figure."""
     most = WINDOW * 1000 // _WAIT
@@ -317,7 +333,8 @@ def run(options: Namespace) -> Report:
         seconds=options.seconds / 2,
         budget=options.budget,
     )
-    text = [servers_table(outcomes), *remarks(), "", guests_table(outcomes)]
+    tables = [guests_table(outcomes), "", targets_table(targets(outcomes))]
+    text = [servers_table(outcomes), *remarks(), "", *tables]
     return Report("work", "\n".join(text), panels(outcomes), figures(outcomes))
 
 

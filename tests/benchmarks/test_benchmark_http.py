@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from benchmarks import http
-from benchmarks.http import DPOP, JWT, MANY, ONE, OURS, PYTHON, TYPESCRIPT, Outcome
+from benchmarks.http import DPOP, JWT, MANY, ONE, OURS, PYTHON, TYPESCRIPT, UVICORN, Outcome
 from benchmarks.load import LoadError
 from benchmarks.peers import Peer
 from benchmarks.processes import Command
@@ -23,6 +23,7 @@ OUTCOMES = [
     outcome(OURS, 9000, 8000, p99=0.002),
     outcome(PYTHON, 1000, 2000),
     outcome(TYPESCRIPT, 2000, 2000, p99=0.004),
+    outcome(UVICORN, 2000, 2000),
     outcome(ONE, 5000, 5000),
     outcome(MANY, 4500, 4500),
     outcome(JWT, 8500, 7600),
@@ -37,6 +38,7 @@ def test_the_better_peer_is_the_one_to_beat() -> None:
     assert found["HTTP requests/s, 1,000 sessions to one"].figure == 0.9
     assert found["KiB for each open stream"].verdict == "missed"
     assert found["KiB for each idle connection"].verdict == "met"
+    assert found[f"HTTP requests/s, on uvicorn to the {PYTHON}"].verdict == "missed"
     assert 0.94 < (found["HTTP requests/s, a JWT each to none"].figure or 0) < 0.95
     assert found["KiB more for a session with a token, 10,000 principals"].figure == 0.5
 

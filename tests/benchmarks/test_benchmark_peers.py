@@ -142,6 +142,7 @@ def test_targets_are_held_against_ratios_and_say_what_is_missing(outcomes):
         (1.2, "missed"),
         (1.2, "missed"),
         (1.2, "met"),
+        (0.5, "met"),
         (1.0, "met"),
         (None, "not measured: Python SDK is missing"),
         (None, "not measured: Python SDK is missing"),

@@ -101,6 +101,16 @@ def test_the_processor_time_of_an_update_is_held_against_its_bound() -> None:
     assert (target.figure, target.verdict) == (1.25, "missed")
 
 
+def test_the_processor_time_of_tasks_is_held_against_its_bounds() -> None:
+    measured = [tasks.Sample(1.0, 1.0, cpu) for cpu in (0.0002, 0.0003)]
+    there = [Outcome(Peer(name, NOTHING), measured) for name in (tasks.CALL, tasks.MEMORY)]
+    gone = Outcome[tasks.Sample](Peer(tasks.SQLITE, NOTHING).lacking("no disk"))
+    memory, sqlite = tasks.targets([*there, gone])
+    assert memory.text == "ms of processor time for a task in memory"
+    assert (round(memory.figure or 0, 6), memory.verdict) == (0.25, "met")
+    assert sqlite.verdict == f"not measured: {tasks.SQLITE} is missing"
+
+
 def test_a_program_that_is_not_there_is_missing() -> None:
     take = partial(tasks.take, pinned=False)
     (found,) = in_rounds([Peer("x", NOTHING)], take, rounds=1, seconds=0, budget=1)

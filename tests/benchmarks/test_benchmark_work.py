@@ -65,6 +65,13 @@ def test_a_guest_is_compared_with_ours_doing_the_same(outcomes: list[Outcome[Sam
     assert "6,400" in work.remarks()[0]
 
 
+def test_we_are_held_against_the_fastest_other_echo(outcomes: list[Outcome[Sample]]) -> None:
+    slow, fast = measured("slow", 1000), measured("fast", 5000)
+    (target,) = work.targets([*outcomes, slow, fast])
+    assert (target.text, target.figure, target.verdict) == ("echo/s @64 to fast", 0.8, "missed")
+    assert work.targets(outcomes) == []
+
+
 def test_what_a_server_does_not_have_does_not_spoil_a_record(
     outcomes: list[Outcome[Sample]],
 ) -> None:

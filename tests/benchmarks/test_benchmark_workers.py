@@ -26,9 +26,10 @@ def test_the_same_number_of_processes_is_compared() -> None:
         measured(PYTHON[1], 2000, 0.0004),
         Outcome[Sample](Peer(PYTHON[2], NOTHING).lacking("mcp is not installed")),
     ]
-    one, two, time = workers.targets(found)
+    one, two, more, time = workers.targets(found)
     assert (one.figure, one.verdict) == (4, "met")
     assert two.verdict == f"not measured: {PYTHON[2]} is missing"
+    assert (more.figure, more.verdict) == (1.5, "missed")
     assert round(time.figure or 0, 2) == 1.1
     *_, last = workers.workers_table(found).split("\n")
     assert last == f"{PYTHON[2]}  missing: mcp is not installed"
