@@ -141,12 +141,18 @@ class Run(CallChannel):
 
     # -- what it asks -------------------------------------------------------------------------
 
+    def _ask(self, key: str, question: dict[str, Any], record: Record) -> Record:
+        now = time.time()
+        if self._newest is not None:  # it came first, and is shown with the question
+            record = record.report(self._newest, now)
+        return record.ask(key, question, now)
+
     async def ask(self, key: str, method: str, params: dict[str, Any]) -> Any:
         """Ask the owner, and wait for the answer. An earlier run may have got it."""
         question = {"method": method, "params": params}
         if key not in self._answers:
             try:
-                record = await self._change(lambda record: record.ask(key, question, time.time()))
+                record = await self._change(partial(self._ask, key, question))
             except (Conflict, NoTask):
                 self._scope.cancel()
                 await trio.sleep_forever()
