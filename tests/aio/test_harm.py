@@ -134,7 +134,7 @@ async def lifespan(registry):
         await asyncio.sleep(3600)
         yield
     finally:
-        print("closed", file=sys.stderr, flush=True)
+        sys.stderr.write("closed\\n")  # at once: another thread may log, too
 
 uvicorn.run(http_app(Registry("slow", lifespan=lifespan)), port=0)
 """
