@@ -158,22 +158,26 @@ class FaultyFile(SQLiteStore):
 
 
 async def test_a_result_waits_for_its_file_beside_another_process(tmp_path: Path) -> None:
-    gates, ours = [Gate(), Gate()], TasksClient()
+    gates, clients = [Gate(), Gate()], [TasksClient(), TasksClient()]
+    gates[1].news = gates[0].news
     async with (
-        FaultyFile(tmp_path / "tasks.db").open() as other,
-        FaultyFile(tmp_path / "tasks.db").open() as store,
-        client_of(make(gates[1], store=other, lease=6), TasksClient()),
-        client_of(make(gates[0], store=store, lease=6), ours),
+        FaultyFile(tmp_path / "tasks.db").open() as one,
+        FaultyFile(tmp_path / "tasks.db").open() as two,
+        client_of(make(gates[0], store=one, lease=6), clients[0]),
+        client_of(make(gates[1], store=two, lease=6), clients[1]),
     ):
-        id = (await ours.start("wait")).id
-        await gates[0].has_begun(1)
+        id = (await clients[0].start("wait")).id
+        while not any(gate.begun for gate in gates):  # the one that looks for tasks first has it
+            await gates[0].news.park()
+        first = 0 if gates[0].begun else 1
+        store, other = (one, two)[first], (two, one)[first]
         store.is_away = other.is_away = True
-        gates[0].open.set()
+        gates[first].open.set()
         await store.failed.park()
         await other.failed.park()
         store.time = other.time = 2000.0
         store.is_away = False  # the other one stays without: with real threads, it could come first
-        assert (await ours.result(id)).text == "waited"
+        assert (await clients[first].result(id)).text == "waited"
 
 
 @pytest.mark.parametrize("tool", ["wait", "wait_again"])
