@@ -1,6 +1,7 @@
 """A connection with a handler that is not a server: it knows nothing of MCP."""
 
 import json
+from typing import Any
 
 import pytest
 import trio
@@ -292,7 +293,10 @@ async def test_who_is_answered_goes_on_while_other_answers_are_read(nursery, aut
     nursery.cancel_scope.cancel()
 
 
-async def test_a_lone_answer_needs_no_writer_and_others_share_a_write(nursery, autojump_clock):
+def writing_at_once(
+    nursery: trio.Nursery,
+) -> tuple[trio.StapledStream[Any, Any], Connection, list[bytes]]:
+    """Run a connection that can send without waiting; its other end, and what was sent so."""
     stream, theirs = memory_stream_pair()
     at_once: list[bytes] = []
     connection = Connection(
@@ -302,6 +306,11 @@ async def test_a_lone_answer_needs_no_writer_and_others_share_a_write(nursery, a
         send_nowait=lambda line: at_once.append(line) or len(line),
     )
     nursery.start_soon(connection.run)
+    return stream, connection, at_once
+
+
+async def test_a_lone_answer_needs_no_writer_and_others_share_a_write(nursery, autojump_clock):
+    stream, connection, at_once = writing_at_once(nursery)
     await stream.send_all(_work(1, 1))
     await trio.sleep(2)
     assert [json.loads(line)["id"] for line in at_once] == [1]
@@ -313,15 +322,7 @@ async def test_a_lone_answer_needs_no_writer_and_others_share_a_write(nursery, a
 
 
 async def test_neither_does_a_lone_request_of_ours(nursery):
-    stream, theirs = memory_stream_pair()
-    at_once: list[bytes] = []
-    connection = Connection(
-        StreamLines(theirs, 10_000),
-        Toy(),
-        Limits(),
-        send_nowait=lambda line: at_once.append(line) or len(line),
-    )
-    nursery.start_soon(connection.run)
+    stream, connection, at_once = writing_at_once(nursery)
     for _ in range(3):
         nursery.start_soon(connection.send_request, "question", {}, trio.current_time() + 10)
     await wait_all_tasks_blocked()

@@ -312,6 +312,7 @@ async def test_whose_a_request_is_goes_by_its_own_token_on_a_connection_of_sever
             response = await call(host, tokens[jti], "whoami")
             assert response.json()["result"]["structuredContent"]["jti"] == jti
             assert (await call(host, f"{tokens[jti]}x", "whoami")).status == 401
+        assert len(host.kept) == 1  # of the last token alone, however many come
 
 
 async def test_a_token_lets_in_no_more_once_it_has_expired(

@@ -302,7 +302,7 @@ class Host:
         self.requests = 0
         """So many it was sent."""
         self._nursery = nursery
-        self._kept: dict[Any, Any] = {}  # by the app, as if all came over one connection
+        self.kept: dict[Any, Any] = {}  # by the app, as if all came over one connection
 
     def failed(self, error: Exception) -> None:
         """Take note of an exception of the app."""
@@ -349,7 +349,7 @@ class Host:
             "server": ("127.0.0.1", 8000),
         }
         if self.manner == CANCELS:
-            scope["extensions"] = {EXTENSION: {}, CONNECTION: self._kept}
+            scope["extensions"] = {EXTENSION: {}, CONNECTION: self.kept}
         response = Response(self, method, judge)
         if body is not None:
             response.upload(body)

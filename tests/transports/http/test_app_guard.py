@@ -13,6 +13,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.support.tools import echo, registry_of, text_of
+from tests.transports.http.asgi_server_support import serving
 from tests.transports.http.support import (
     ACCEPT,
     Host,
@@ -726,6 +727,20 @@ async def test_a_body_that_is_too_long() -> None:
         response.upload(b"  ", more=True)
         assert (await response.end()).status == 413
         assert "1000 bytes" in response.error["message"]
+
+
+@pytest.mark.requirement("F2")
+@pytest.mark.parametrize(("size", "status"), [(1000, 400), (1001, 413)])
+async def test_a_body_that_a_server_takes_may_be_too_long_for_the_app(
+    size: int, status: int
+) -> None:
+    app = http_app(registry_of(echo), limits=Limits(max_message_bytes=1000))
+    head = (
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
+    )
+    async with app.running(), serving(app) as server:
+        assert (await server.ask(head.encode() + b" " * size)).status == status
 
 
 @pytest.mark.requirement("F2")

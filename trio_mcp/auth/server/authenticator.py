@@ -43,7 +43,7 @@ from trio_mcp.auth.server.resource import (
     VerifyFor,
 )
 from trio_mcp.auth.server.single_flight import SingleFlight
-from trio_mcp.auth.server.token_cache import TokenCache, digest_of
+from trio_mcp.auth.server.token_cache import TokenCache, token_digest
 from trio_mcp.background import background_nursery
 from trio_mcp.loggers import logger_of
 
@@ -125,7 +125,7 @@ class Authenticator:
             if header[:7].lower() != b"bearer ":
                 return None
             digests.clear()
-            digest = digests[header] = digest_of(header[7:])
+            digest = digests[header] = token_digest(header[7:])
         found = self._cache.good(digest)
         if found is None or found.key_thumbprint is not None or self._is_dpop_required:
             return None

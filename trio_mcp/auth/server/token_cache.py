@@ -44,7 +44,7 @@ class TokenCache:
         Raises:
             TokenRefused: It was refused before.
         """
-        digest = digest_of(token.encode())
+        digest = token_digest(token.encode())
         outcome, until = self._good.get(digest) or self._refused.get(digest) or _UNKNOWN
         if self._now() >= until:
             return None
@@ -55,7 +55,7 @@ class TokenCache:
     def put(self, token: str, outcome: Authorization | str, until: float) -> None:
         """Remember what a token allows, or why it is refused, until some time by Trio's clock."""
         kept: dict[bytes, Any] = self._refused if isinstance(outcome, str) else self._good
-        digest = digest_of(token.encode())
+        digest = token_digest(token.encode())
         kept.pop(digest, None)
         kept[digest] = outcome, until
         if len(kept) > self._limit:
@@ -68,6 +68,6 @@ class TokenCache:
         self.version += 1
 
 
-def digest_of(token: bytes) -> bytes:
-    """Return what a token is remembered by: our memory has no tokens to steal."""
+def token_digest(token: bytes) -> bytes:
+    """Return the SHA-256 of a token, which the cache keeps in its place."""
     return sha256(token).digest()

@@ -47,7 +47,7 @@ def failing(text: str) -> Move:
 
 @define(eq=False)
 class NewRuns:
-    """Runs what runs need beside their tools, once they go on for some turns of the scheduler."""
+    """Accompanies runs whose tools go on for some turns of the scheduler."""
 
     _newer: list[Run] = field(factory=list)
     _older: list[Run] = field(factory=list)

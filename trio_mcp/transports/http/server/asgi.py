@@ -20,9 +20,9 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class DirectExchange(Protocol):
-    """What our server offers besides `receive` and `send`, which are its methods, for less work.
+    """A request with shorter ways than `receive` and `send`, which are its methods.
 
-    So does `trio_mcp.aio` where another server brings the request.
+    Our server offers it, and so does `trio_mcp.aio` where another server brings the request.
     """
 
     def take_body(self) -> bytes | None:
@@ -38,7 +38,7 @@ class DirectExchange(Protocol):
 
 
 def direct_exchange(receive: Receive, send: Send) -> DirectExchange | None:
-    """Return the exchange that these functions are methods of, where it is our server that serves.
+    """Return the exchange that these functions are methods of; `None` if another server serves.
 
     Not where another app has put a function of its own in place of one of them.
     """
