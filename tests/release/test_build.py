@@ -16,6 +16,21 @@ from tests.support.processes import ENVIRONMENT, ROOT
 pytestmark = [pytest.mark.long, pytest.mark.needs("twine")]
 
 VERSION = "0.1.0"
+TOP = {
+    ".ci",
+    ".github",
+    ".gitignore",
+    ".proselintrc.json",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "benchmarks",
+    "docs",
+    "pyproject.toml",
+    "tests",
+    "trio_mcp",
+}
+"""What stands at the top of the repository."""
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +78,10 @@ def test_the_sources_are_what_is_committed(dist: Path) -> None:
     with tarfile.open(sources) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert names == committed() | {"PKG-INFO"}
+
+
+def test_no_stray_file_is_committed_at_the_top() -> None:
+    assert {name.partition("/")[0] for name in committed()} == TOP
 
 
 def test_the_description_is_in_the_words_of_the_readme() -> None:
