@@ -25,7 +25,7 @@ from benchmarks.peers import Peer, python_server
 from benchmarks.processes import cpu_seconds
 from benchmarks.report import Report, measuring, run_alone
 from benchmarks.tokens import Headers
-from benchmarks.wrk import CONNECTIONS, call, load, new_sessions, serving
+from benchmarks.wrk import CONNECTIONS, call, check, load, new_sessions, serving
 
 NONE = "trio-mcp, no store"
 _STORES = {f"trio-mcp, {kind}": kind for kind in KINDS}
@@ -111,8 +111,6 @@ def take(peer: Peer, seconds: float) -> Sample:
             new_sessions(port, repeat({}, _BEGUN))
             begin = (perf_counter() - begun) / _BEGUN
             begin_operations = (_operations(port) - before) / _BEGUN
-            if seconds:
-                load(port, 1, senders, legacy=True)
             session = _requests(port, pid, seconds, senders)
             modern = _requests(port, pid, seconds, [])
     except (OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
@@ -122,8 +120,9 @@ def take(peer: Peer, seconds: float) -> Sample:
 
 def _requests(port: int, pid: int, seconds: float, senders: Sequence[Headers]) -> Requests:
     """Measure calls: of sessions if there are any, modern ones if not."""
+    size = check(port, senders, legacy=bool(senders))
     operations, before = _operations(port), cpu_seconds(pid)
-    found = load(port, seconds, senders, legacy=bool(senders))
+    found = load(port, seconds, senders, size=size, legacy=bool(senders))
     after = cpu_seconds(pid)
     cpu = None if before is None or after is None else (after - before) / found.count
     asked = (_operations(port) - operations) / found.count

@@ -22,7 +22,7 @@ from benchmarks.load import LoadError
 from benchmarks.peers import Peer, find_python, python_server
 from benchmarks.processes import cpu_seconds
 from benchmarks.report import Report, measuring, run_alone
-from benchmarks.wrk import CONNECTIONS, load, serving
+from benchmarks.wrk import CONNECTIONS, check, load, serving
 
 OURS = {1: "trio-mcp, 1 process", 2: "trio-mcp, 2 processes"}
 PYTHON = {1: "Python SDK on uvicorn, 1 process", 2: "Python SDK on uvicorn, 2 processes"}
@@ -78,9 +78,9 @@ def take(peer: Peer, seconds: float) -> Sample:
         with serving(peer) as (port, pid):
             wait_for_an_answer(port)
             _wait_until_idle(pid)
-            load(port, 1, [])
+            size = check(port, [])
             before = cpu_seconds(pid)
-            found = load(port, seconds, [])
+            found = load(port, seconds, [], size=size)
             after = cpu_seconds(pid)
     except (OSError, ValueError, HTTPException, subprocess.SubprocessError) as error:
         raise LoadError(str(error)) from error

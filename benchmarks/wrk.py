@@ -1,7 +1,8 @@
 """The load over HTTP: `wrk` calls the echo tool of a server that is started for it.
 
 `wrk` is in Debian's package of that name. It keeps some connections open, each of which has one
-request at a time.
+request at a time. Every request has an id of its own; the rest of it is ready before the load
+begins.
 """
 
 import json
@@ -13,10 +14,12 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
+from benchmarks.eras import FIRST_ID
 from benchmarks.load import LoadError
 from benchmarks.peers import Peer
 from benchmarks.processes import free_port, wait_until_up
@@ -45,36 +48,69 @@ def headers_of(method: str, name: str) -> dict[str, str]:
 MODERN_HEADERS = headers_of("tools/call", "echo")
 _LEGACY_HEADERS = {**MODERN_HEADERS, "MCP-Protocol-Version": "2025-11-25"}
 
+_CHECKED_FROM, _MEASURED_FROM = FIRST_ID, 5 * FIRST_ID
+"""No session gets an id twice, and all ids have the same number of digits."""
+
+# Everything in a request but its id is ready before the load begins, one beginning per sender: what
+# the load generator costs is taken from the same processors.
 _SCRIPT = """
-local senders = {}
-for line in io.lines("%(senders)s") do
-  local sender = {}
-  for name, value in line:gmatch("([^\t]+)\t([^\t]+)") do
-    sender[name] = value
-  end
-  senders[#senders + 1] = sender
-end
-local headers = {%(headers)s}
-local number = 0
-request = function()
-  number = number + 1
-  if %(once)s and number + %(connections)d >= #senders then
-    wrk.thread:stop()
-  end
-  if #senders > 0 then
-    for name, value in pairs(senders[number %% #senders + 1]) do
+local starts, rest = {}, '%(rest)s'
+local number, first = %(first)d, %(first)d
+
+function init()
+  for line in io.lines("%(senders)s") do
+    local headers = {%(headers)s}
+    for name, value in line:gmatch("([^\t]+)\t([^\t]+)") do
       headers[name] = value
     end
+    local whole = wrk.format("POST", "/mcp", headers, '{"jsonrpc":"2.0","id":' .. first .. rest)
+    starts[#starts + 1] = whole:sub(1, -1 - #(first .. rest))
   end
-  return wrk.format("POST", "/mcp", headers, '%(before)s' .. number .. '%(after)s')
 end
-done = function(summary, latency, requests)
-  io.write(string.format("RESULT %%d %%d %%d %%d\\n", summary.requests, summary.duration,
-    latency:percentile(99.0), summary.errors.status + summary.errors.read
-    + summary.errors.connect + summary.errors.write + summary.errors.timeout))
+
+function request()
+  local sent = number - first
+  if %(once)s and sent + %(connections)d >= #starts then
+    wrk.thread:stop()
+  end
+  number = number + 1
+  return starts[sent %% #starts + 1] .. number .. rest
+end
+
+function setup(thread)
+  caller = thread
+end
+
+function done(summary, latency, requests)
+  io.write(string.format("RESULT %%d %%d %%d %%d %%d\\n", summary.requests, summary.duration,
+    latency:percentile(99.0), summary.bytes, summary.errors.status + summary.errors.read
+    + summary.errors.connect + summary.errors.write + summary.errors.timeout
+    + (caller:get("wrong") or 0)))
 end
 """
-_RESULT = re.compile(r"RESULT (\d+) (\d+) (\d+) (\d+)")
+_CHECK = """
+wrong = 0
+local unanswered = {}
+local send = request
+
+function request()
+  local text = send()
+  unanswered[number] = true
+  return text
+end
+
+function response(status, headers, body)
+  local id = tonumber(body:match('"id": ?(%d+)'))
+  if not (status == 200 and id and unanswered[id] and body:find('"text": ?"hello"'))
+    or body:find('"isError": ?true') then
+    wrong = wrong + 1
+  end
+  unanswered[id or 0] = nil
+end
+"""
+_RESULT = re.compile(r"RESULT (\d+) (\d+) (\d+) (\d+) (\d+)")
+_SAME_SIZE = 0.02
+"""By how much the mean size of answers may differ: the last ones are read in part."""
 
 
 @frozen
@@ -86,6 +122,8 @@ class Sample:
     """Seconds."""
     count: int = 0
     """How many requests there were."""
+    size: float = 0.0
+    """The bytes of an answer, with its head, in the mean."""
 
 
 @contextmanager
@@ -114,48 +152,84 @@ def _environment(peer: Peer) -> dict[str, str]:
     return {**os.environ, **peer.command.environment}
 
 
+def check(
+    port: int, senders: Sequence[Headers], *, legacy: bool = False, once: bool = False
+) -> float:
+    """Call a server's echo tool for a second, and look at every answer: status, id, text.
+
+    Args:
+        port: Where it listens.
+        senders: What the headers of requests have beside those of all, in turn.
+        legacy: Whether requests are of revision 2025-11-25, which has sessions.
+        once: Whether each of the senders is good for one request.
+
+    Returns:
+        The bytes of an answer, by which `load` checks the others.
+
+    Raises:
+        LoadError: It answered wrongly.
+    """
+    return _run_wrk(port, 1, senders, legacy=legacy, once=once, check=True).size
+
+
 def load(
     port: int,
     seconds: float,
     senders: Sequence[Headers],
     *,
+    size: float | None,
     legacy: bool = False,
     once: bool = False,
 ) -> Sample:
     """Call a server's echo tool for so long, and measure.
 
+    To look at every answer would cost more than to ask. So what is checked here is each status, and
+    how long answers are.
+
     Args:
         port: Where it listens.
         seconds: For how long; one at least.
         senders: What the headers of requests have beside those of all, in turn.
+        size: The bytes of a right answer, as `check` has found; `None` for what gives no right one.
         legacy: Whether requests are of revision 2025-11-25, which has sessions.
         once: Whether each of the senders is good for one request.
 
     Raises:
-        LoadError: It answered wrongly.
+        LoadError: It answered wrongly, or there were too few senders.
     """
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-        for sender in senders:
-            file.write("\t".join(f"{name}\t{value}" for name, value in sender.items()) + "\n")
-        file.flush()
-        return _run_wrk(port, seconds, file.name, legacy=legacy, once=once)
+    found = _run_wrk(port, seconds, senders, legacy=legacy, once=once)
+    if size is not None and abs(found.size / size - 1) > _SAME_SIZE + CONNECTIONS / found.count:
+        raise LoadError(f"an answer had {found.size:.0f} bytes in the mean, and not {size:.0f}")
+    if once and found.count + CONNECTIONS >= len(senders):
+        raise LoadError(f"{len(senders):,} senders were too few")
+    return found
 
 
-def _run_wrk(port: int, seconds: float, senders: str, *, legacy: bool, once: bool) -> Sample:
+def _run_wrk(
+    port: int,
+    seconds: float,
+    senders: Sequence[Headers],
+    *,
+    legacy: bool,
+    once: bool,
+    check: bool = False,
+) -> Sample:
     params = _CALL if legacy else {**_CALL, "_meta": META}
     rest = json.dumps({"method": "tools/call", "params": params}, separators=(",", ":"))
     headers = _LEGACY_HEADERS if legacy else MODERN_HEADERS
-    script = _SCRIPT % {
-        "senders": senders,
-        "once": str(once).lower(),
-        "connections": CONNECTIONS,
-        "headers": ",".join(f'["{name}"]="{value}"' for name, value in headers.items()),
-        "before": '{"jsonrpc":"2.0","id":',
-        "after": "," + rest[1:],
-    }
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
-        file.write(script)
-        file.flush()
+    with tempfile.TemporaryDirectory() as folder:
+        about, script = Path(folder, "senders"), Path(folder, "load.lua")
+        lines = ["\t".join(f"{name}\t{value}" for name, value in each.items()) for each in senders]
+        about.write_text("\n".join(lines or [""]) + "\n")
+        text = _SCRIPT % {
+            "senders": about,
+            "once": str(once).lower(),
+            "connections": CONNECTIONS,
+            "headers": ",".join(f'["{name}"]="{value}"' for name, value in headers.items()),
+            "first": _CHECKED_FROM if check else _MEASURED_FROM,
+            "rest": "," + rest[1:],
+        }
+        script.write_text(text + _CHECK if check else text)
         done = subprocess.run(
             [
                 "wrk",
@@ -163,7 +237,7 @@ def _run_wrk(port: int, seconds: float, senders: str, *, legacy: bool, once: boo
                 f"-c{CONNECTIONS}",
                 f"-d{max(1, round(seconds))}",
                 "-s",
-                file.name,
+                str(script),
                 f"http://127.0.0.1:{port}/mcp",
             ],
             capture_output=True,
@@ -174,10 +248,10 @@ def _run_wrk(port: int, seconds: float, senders: str, *, legacy: bool, once: boo
     found = _RESULT.search(done.stdout)
     if found is None:
         raise LoadError((done.stderr or done.stdout).strip().splitlines()[-1])
-    requests, microseconds, p99, errors = map(int, found.groups())
+    requests, microseconds, p99, size, errors = map(int, found.groups())
     if errors or not requests:
         raise LoadError(f"{errors} of {requests} requests failed")
-    return Sample(requests / (microseconds / 1e6), p99 / 1e6, requests)
+    return Sample(requests / (microseconds / 1e6), p99 / 1e6, requests, size / requests)
 
 
 def new_sessions(port: int, senders: Iterable[Headers]) -> list[Headers]:

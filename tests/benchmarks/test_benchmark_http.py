@@ -1,11 +1,12 @@
 """The HTTP benchmark: what it makes of measurements, and that it can take one."""
 
+import subprocess
 from itertools import islice
 
 import pytest
 from attrs import evolve
 
-from benchmarks import http
+from benchmarks import http, wrk
 from benchmarks.http import DPOP, JWT, MANY, ONE, OURS, PYTHON, TYPESCRIPT, UVICORN, Outcome
 from benchmarks.load import LoadError
 from benchmarks.peers import Peer
@@ -54,6 +55,25 @@ def test_a_server_that_does_not_start_is_not_measured() -> None:
     (found,) = http.contest([Peer(OURS, NOBODY)], rounds=1, seconds=1)
     assert not found.samples
     assert found.peer.missing
+
+
+@pytest.mark.parametrize(
+    ("size", "errors", "said"),
+    [(300, 0, ""), (330, 0, "an answer had 330 bytes"), (300, 2, "2 of 1000 requests failed")],
+)
+def test_load_is_given_up_when_answers_are_wrong(
+    monkeypatch: pytest.MonkeyPatch, size: int, errors: int, said: str
+) -> None:
+    printed = f"RESULT 1000 2000000 1500 {1000 * size} {errors}"
+    done = subprocess.CompletedProcess([], 0, printed, "")
+    monkeypatch.setattr(wrk.subprocess, "run", lambda *_, **__: done)
+    if said:
+        with pytest.raises(LoadError, match=said):
+            wrk.load(1, 2, [], size=300)
+    else:
+        assert wrk.load(1, 2, [], size=300) == Sample(500, 0.0015, 1000, 300)
+        with pytest.raises(LoadError, match="1,010 senders were too few"):
+            wrk.load(1, 2, [{}] * 1010, size=300, once=True)
 
 
 @pytest.mark.long
