@@ -36,7 +36,7 @@ from trio_mcp.registry.uri_template import UriTemplate
 from trio_mcp.schema import ArgumentError
 from trio_mcp.schema.validate import compile_validator
 from trio_mcp.store.changes import Add, Append, Change, Conflict, Delete, Put, folder_of
-from trio_mcp.store.sqlite_tables import prepare
+from trio_mcp.store.sqlite_tables import SQLiteTables, prepare
 from trio_mcp.store.tables import Tables, TablesStore, Work
 from trio_mcp.wire.headers import decode_value, mirrored_parameters, parameter_headers
 from trio_mcp.wire.jsonrpc import decode
@@ -267,7 +267,7 @@ class _Store(TablesStore):
 def _store() -> _Store:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     prepare(connection)
-    tables = Tables(connection)
+    tables = SQLiteTables(connection)
     tables.begin()
     return _Store(tables)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import pytest
 import trio
@@ -10,7 +11,7 @@ import trio.testing
 
 from tests.store.contents import items_of, values_of
 from tests.store.values import MEGABYTE, value_of
-from trio_mcp.store.changes import Append, Delete, Drop, News, Put
+from trio_mcp.store.changes import Append, Delete, Drop, News, Put, Touch
 from trio_mcp.store.errors import StoreFull
 from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.protocol import Store
@@ -41,7 +42,7 @@ async def test_time_is_that_of_trio(autojump_clock: trio.testing.MockClock) -> N
 
 
 async def test_a_store_that_is_full_takes_nothing_and_loses_nothing() -> None:
-    store, large = MemoryStore(max_bytes=2 * MEGABYTE), bytes(190_000)
+    store, large = MemoryStore(max_bytes=2 * MEGABYTE), bytes(200_000)
     for number in range(10):
         await store.commit(Put(f"a:{number}", large, ttl=99))
     for too_much in (
@@ -68,6 +69,30 @@ async def test_empty_values_count_as_well() -> None:
             await store.commit(*(Append(log, b"", ttl=99, limit=1) for log in logs))
 
 
+async def test_ctrl_c_leaves_no_half_of_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_protected(*_: object) -> bool:
+        return trio.lowlevel.currently_ki_protected()
+
+    store = MemoryStore()
+    monkeypatch.setattr(store.tables, "commit", is_protected)
+    assert not is_protected()
+    assert await store.commit()
+
+
+async def test_old_times_take_up_no_room(store: Store, clock: StoreClock) -> None:
+    """An entry that is used all the time expires at one time, and is due at one time."""
+    await store.commit(Put("a:q/x", b"", ttl=10, delay=5))
+    tracemalloc.start()
+    for _ in range(5000):
+        clock.advance(0.001)
+        await store.commit(Touch("a:q/x", ttl=10, delay=5), Append("a:x", b"", ttl=10, limit=1))
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 100_000  # one that kept them would have 500,000
+    clock.advance(5)
+    assert [entry.key for entry in (await store.claim("a:q", 1, limit=9)).entries] == ["a:q/x"]
+
+
 async def test_what_has_expired_makes_room(store: Store, clock: StoreClock) -> None:
     store = MemoryStore(max_bytes=MEGABYTE, clock=clock)
     for _ in range(10):
@@ -80,7 +105,6 @@ async def test_what_has_expired_makes_room(store: Store, clock: StoreClock) -> N
 async def test_nothing_is_left_of_what_is_gone(clock: StoreClock) -> None:
     """Whether it was deleted, dropped, trimmed or has expired."""
     store = MemoryStore(clock=clock)
-    empty = store.size
     for number in range(300):
         await store.commit(
             Put(f"a:q/{number}", bytes(100), ttl=10, delay=number % 7),
@@ -95,7 +119,7 @@ async def test_nothing_is_left_of_what_is_gone(clock: StoreClock) -> None:
         await store.commit()
     assert not values_of(store)
     assert not items_of(store)
-    assert store.size == empty
+    assert store.tables.size == 0
 
 
 @pytest.mark.long

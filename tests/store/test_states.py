@@ -24,8 +24,8 @@ from trio_mcp.store.changes import (
     Touch,
     check_commit,
 )
-from trio_mcp.store.sqlite_tables import prepare
-from trio_mcp.store.tables import Tables
+from trio_mcp.store.memory_tables import MemoryTables
+from trio_mcp.store.sqlite_tables import SQLiteTables, prepare
 
 KEYS = ["a:x", "a:y", "a:q/1", "a:q/2", "a:q/3"]
 LOGS = ["a:x", "a:log"]
@@ -123,24 +123,24 @@ def size(items: list[tuple[int, bytes]]) -> int:
     return sum(len(item) for _, item in items)
 
 
-class Store(RuleBasedStateMachine):
-    """Drives tables and the model side by side."""
+class Memory(RuleBasedStateMachine):
+    """Drives tables in memory and the model side by side."""
 
     def begin(self) -> None:
-        self.connection.execute("BEGIN")
-        self.tables.begin()
+        """Begin a transaction."""
 
     def end(self) -> None:
-        self.tables.end()
-        self.connection.execute("COMMIT")
+        """End a transaction."""
+
+    def make(self) -> Any:
+        """Make the tables, without anything in them."""
+        return MemoryTables()
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 1000.0
         self.model = Model()
-        self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        prepare(self.connection)
-        self.tables: Any = Tables(self.connection)
+        self.tables: Any = self.make()
         self.versions: dict[str, set[int]] = {key: set() for key in KEYS}
 
     @rule(wanted=st.lists(changes, min_size=1, max_size=4, unique_by=what_it_changes))
@@ -253,9 +253,35 @@ class Store(RuleBasedStateMachine):
             assert (page.items, page.first, page.last) == (model["items"], first, model["last"])
 
     def teardown(self) -> None:
+        """See that nothing is left of what has expired or was removed."""
+        self.tables.sweep(math.inf, 1000)
+        for name in LOGS:
+            self.tables.drop(name, math.inf)
+        for key in KEYS:
+            self.tables.save(key, None)
+        assert self.tables.size == 0
+
+
+class SQLite(Memory):
+    """Drives those of a database."""
+
+    def begin(self) -> None:
+        self.connection.execute("BEGIN")
+        self.tables.begin()
+
+    def end(self) -> None:
+        self.tables.end()
+        self.connection.execute("COMMIT")
+
+    def make(self) -> Any:
+        self.connection = sqlite3.connect(":memory:", isolation_level=None)
+        prepare(self.connection)
+        return SQLiteTables(self.connection)
+
+    def teardown(self) -> None:
         assert self.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         self.connection.close()
 
 
-TestStore = Store.TestCase
-TestStore.settings = settings(stateful_step_count=40)
+TestMemory, TestSQLite = Memory.TestCase, SQLite.TestCase
+TestMemory.settings = TestSQLite.settings = settings(stateful_step_count=40)

@@ -56,7 +56,7 @@ async def open_store(
     if max_bytes is not None:
         check_number("max_bytes", max_bytes, whole=True)
     scheme, rest = _split(url) if isinstance(url, str) else ("sqlite", os.fspath(url))
-    if scheme == "memory":  # imported here only, because sqlite3 takes a while
+    if scheme == "memory":
         from trio_mcp.store.memory import MAX_MEMORY, MemoryStore
 
         yield MemoryStore(max_bytes=MAX_MEMORY if max_bytes is None else max_bytes)

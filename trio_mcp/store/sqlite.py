@@ -31,8 +31,8 @@ import trio
 from trio_mcp.background import background_nursery
 from trio_mcp.store.changes import Change, News, check_channels, size_of
 from trio_mcp.store.errors import StoreError, StoreFull, StoreUnavailable, StoreUnusable
-from trio_mcp.store.sqlite_tables import prepare
-from trio_mcp.store.tables import Tables, TablesStore, Work
+from trio_mcp.store.sqlite_tables import SQLiteTables, prepare
+from trio_mcp.store.tables import TablesStore, Work
 from trio_mcp.store.wakeup import Wakeup, wake
 from trio_mcp.store.watching import Watch, Watches
 from trio_mcp.store.worker_thread import Job, WorkerThread
@@ -158,8 +158,8 @@ class SQLiteStore(TablesStore):
             (size,) = execute("PRAGMA page_size").fetchone()
             execute(f"PRAGMA max_page_count = {max(1, self._max_bytes // size)}")
         execute(f"PRAGMA busy_timeout = {_PAUSE}")
-        self.write_tables = Tables(self._writer)
-        self._read_tables = Tables(self._reader)
+        self.write_tables = SQLiteTables(self._writer)
+        self._read_tables = SQLiteTables(self._reader)
 
     def _disconnect(self) -> None:
         if self._wakeup is not None:

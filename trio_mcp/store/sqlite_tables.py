@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from math import inf
 from typing import Final
 
-from attrs import frozen
-
 from trio_mcp.store.changes import Append, folder_of
 from trio_mcp.store.errors import StoreUnusable
+from trio_mcp.store.tables import Row, Tables
 
 _APPLICATION: Final = 0x74726D63
 _FORMAT: Final = 1
@@ -49,7 +48,6 @@ _SWEPT_ITEMS: Final = 4096
 _CLEAN: Final = 0.25
 """Seconds for which nothing is swept after all was."""
 _NEWS_KEPT: Final = 10_000
-_LATEST: Final = 2**62
 
 
 def prepare(connection: sqlite3.Connection) -> None:
@@ -73,22 +71,12 @@ def prepare(connection: sqlite3.Connection) -> None:
         )
 
 
-@frozen
-class Row:
-    """An entry as it is kept, with times by the store's clock, in seconds."""
-
-    value: bytes
-    version: int
-    expires: float
-    due: float | None
-
-
-class SQLiteTables:
+class SQLiteTables(Tables):
     """Entries and logs in a database, within transactions that the caller begins and commits."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._execute = connection.execute
-        self.version = self._stored_version = 0
+        self._stored_version = 0
         self._swept = -inf  # when all that had expired was removed
 
     def begin(self) -> None:
@@ -126,13 +114,11 @@ class SQLiteTables:
             )
 
     def set_value(self, key: str, version: int, value: bytes) -> None:
-        """Change the value of an entry that exists. `save` writes the indexes as well."""
         self._execute(
             "UPDATE entries SET version = ?, value = ? WHERE key = ?", (version, value, key)
         )
 
     def set_times(self, key: str, version: int, expires: float, due: float | None) -> None:
-        """Change when an entry that exists expires, and when it is due; its value stays."""
         self._execute(
             "UPDATE entries SET version = ?, expires = ?, due = ? WHERE key = ?",
             (version, expires, due, key),
@@ -172,11 +158,10 @@ class SQLiteTables:
         return last
 
     def _new_log(self, name: str, now: float) -> tuple[int, int, int, int]:
-        """Begin a log. Its id tells it from all that had its name before, and is above theirs."""
         self.drop(name, now)
-        self.version = max(self.version + 1, min(int(now * 1_000_000), _LATEST))
-        self._execute("INSERT INTO logs VALUES (?, ?, 1, 0, 0, 0)", (self.version, name))
-        return self.version, 1, 0, 0
+        id = self.id_of_log(now)
+        self._execute("INSERT INTO logs VALUES (?, ?, 1, 0, 0, 0)", (id, name))
+        return id, 1, 0, 0
 
     def _trim(self, id: int, first: int, last: int, size: int, change: Append) -> tuple[int, int]:
         """Remove the items beyond the bounds of a log. Return its first position and size."""
@@ -201,7 +186,6 @@ class SQLiteTables:
         return last
 
     def ends(self, log: str, now: float) -> tuple[int, int, int]:
-        """Return where a log begins and ends, and its id."""
         row: tuple[int, int, int] | None = self._execute(
             "SELECT first, last, id FROM logs WHERE log = ? AND expires > ?", (log, now)
         ).fetchone()

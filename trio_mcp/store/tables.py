@@ -1,15 +1,18 @@
 """What commits and claims do, in a file and in memory.
 
-`Tables` is given the time and never waits. Redis does the same in its own language
+`Tables` is given the time and never waits. It is the same for both; where entries and logs are kept
+is said by `sqlite_tables` and `memory_tables`. Redis does the same in its own language
 (`redis_scripts`).
 """
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+from attrs import frozen
 
 from trio_mcp.store.changes import (
     ABSENT,
@@ -34,13 +37,79 @@ from trio_mcp.store.changes import (
     check_more_than_0,
 )
 from trio_mcp.store.protocol import Store
-from trio_mcp.store.sqlite_tables import Row, SQLiteTables
 
 T = TypeVar("T")
 
+_LATEST: Final = 2**62
 
-class Tables(SQLiteTables):
+
+@frozen
+class Row:
+    """An entry as it is kept, with times by the store's clock, in seconds."""
+
+    value: bytes
+    version: int
+    expires: float
+    due: float | None
+
+
+class Tables(ABC):
     """What commits and claims do with entries and logs. What has expired by `now` is absent."""
+
+    version: int = 0
+    """The last one that was given to an entry or a log."""
+
+    # -- where they are kept ------------------------------------------------------------------
+
+    @abstractmethod
+    def load(self, key: str, now: float) -> Row | None:
+        """Return an entry, unless it has expired."""
+
+    @abstractmethod
+    def save(self, key: str, row: Row | None) -> None:
+        """Write an entry, or remove it."""
+
+    @abstractmethod
+    def set_value(self, key: str, version: int, value: bytes) -> None:
+        """Change the value of an entry that exists, and nothing else but its version."""
+
+    @abstractmethod
+    def set_times(self, key: str, version: int, expires: float, due: float | None) -> None:
+        """Change when an entry that exists expires, and when it is due; its value stays."""
+
+    @abstractmethod
+    def listed(self, folder: str, cursor: str, now: float) -> Iterable[tuple[str, Row]]:
+        """Return the entries of a folder after a key, in the order of their keys."""
+
+    @abstractmethod
+    def due(self, folder: str, now: float, limit: int) -> list[tuple[float, str]]:
+        """Return what of a folder is due first, now or later: when, and its key."""
+
+    @abstractmethod
+    def append(self, change: Append, now: float) -> int:
+        """Append an item to a log, and return its position."""
+
+    @abstractmethod
+    def drop(self, log: str, now: float) -> int:
+        """Remove a log, and return the position of its last item."""
+
+    @abstractmethod
+    def ends(self, log: str, now: float) -> tuple[int, int, int]:
+        """Return where a log begins and ends, and its id; 1, 0 and 0 if there is none."""
+
+    @abstractmethod
+    def items(self, log: str, after: int) -> Iterable[tuple[int, bytes]]:
+        """Return the items of a log that exists after a position, with theirs."""
+
+    def id_of_log(self, now: float) -> int:
+        """Return the id of a new log: it is above those of all that had its name before.
+
+        It is by more than they had items, so that positions in one are none in the other.
+        """
+        self.version = max(self.version + 1, min(int(now * 1_000_000), _LATEST))
+        return self.version
+
+    # -- what is done with them ---------------------------------------------------------------
 
     def commit(self, changes: Sequence[Change], now: float) -> list[int]:
         found = [(change, self._look(change, now)) for change in changes]  # raises before any

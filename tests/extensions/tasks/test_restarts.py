@@ -168,7 +168,7 @@ class View(MemoryStore):
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__()
-        self.connection, self.tables, self.watches = store.connection, store.tables, store.watches
+        self.tables, self.watches = store.tables, store.watches
         self.is_dead = False
 
     async def _read(self, work: Any) -> Any:

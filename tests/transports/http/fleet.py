@@ -44,7 +44,7 @@ class View(MemoryStore):
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__()
-        self.connection, self.tables, self.watches = store.connection, store.tables, store.watches
+        self.tables, self.watches = store.tables, store.watches
         self.is_cut_off = False
         self.hears_of_sessions = trio.Event()
         self.hears_of_sessions.set()

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.store.contents import values_of
+from tests.store.contents import items_of, values_of
 from tests.support.tools import echo, registry_of, text_of
 from tests.transports.http.fleet import Fleet, Unsteady, fleet
 from tests.transports.http.support import LegacyClient, progress_meta
@@ -45,11 +45,9 @@ async def status_of(client: LegacyClient) -> int:
 
 def streams_in(store: MemoryStore) -> dict[str, int]:
     """The bytes of all streams that the store keeps, by their names."""
-    rows = store.connection.execute(
-        "SELECT log, sum(length(item)) FROM logs JOIN items USING (id)"
-        " WHERE log LIKE '%:stream/%' GROUP BY log"
-    )
-    return dict(rows)
+    return {
+        name: sum(map(len, items)) for name, items in items_of(store).items() if ":stream/" in name
+    }
 
 
 async def test_an_owner_has_so_many_sessions_at_all_instances(autojump_clock: MockClock) -> None:
@@ -164,10 +162,8 @@ def news(made: list[Registry]) -> Registry:
 
 
 def bytes_of_changes(store: MemoryStore) -> int:
-    (found,) = store.connection.execute(
-        "SELECT sum(length(item)) FROM logs JOIN items USING (id) WHERE log LIKE 'changes:%'"
-    ).fetchone()
-    return found or 0
+    logs = items_of(store).items()
+    return sum(sum(map(len, items)) for name, items in logs if name.startswith("changes:"))
 
 
 async def test_of_what_none_can_be_subscribed_to_others_hear_nothing() -> None:
