@@ -91,7 +91,7 @@ class Catalogue(Provider):
         self._is_running = False
         self._shared = _CLOSED
         self._times_open = 0
-        self._mounts: list[Mount] = []
+        self.mounts: Sequence[Mount] = ()
         self._logged: set[str] = set()  # what is chosen and is not there
         self._shared_keys: Sequence[str] | None = None
         self._sealer: Sealer | None = None
@@ -150,7 +150,7 @@ class Catalogue(Provider):
         if self.followers:
             raise SchemaError(f"registry {self.name!r} is mounted; add extensions before")
         own = (*self._own_extensions, described(extension))
-        self._take_extensions(_extensions_of(own, self._mounts))
+        self._take_extensions(_extensions_of(own, self.mounts))
         self._own_extensions = own
         extension.added_to(self.registry)
 
@@ -177,16 +177,16 @@ class Catalogue(Provider):
 
     @property
     def logs(self) -> bool:  # type: ignore[override]  # of others, it is an attribute
-        mounted = any(mount.provider.logs for mount in self._mounts)
-        return mounted or not self._mounts or self._has_own(*LISTED)
+        mounted = any(mount.provider.logs for mount in self.mounts)
+        return mounted or not self.mounts or self._has_own(*LISTED)
 
     def details_of(self, capability: str) -> Mapping[str, Json]:
         whole = CAPABILITIES[capability].details
         tables = [table for table, kind in LISTED.items() if kind.capability == capability]
-        if not self._mounts or self._has_own(*tables):
+        if not self.mounts or self._has_own(*tables):
             return whole
         found: dict[str, Json] = {}
-        for provider in [mount.provider for mount in self._mounts]:
+        for provider in [mount.provider for mount in self.mounts]:
             declares = capability in provider.declared_capabilities
             if declares or any(provider.table(table) for table in tables):
                 details = provider.details_of(capability)
@@ -194,7 +194,7 @@ class Catalogue(Provider):
         return found
 
     def list_members(self, table: Table) -> Mapping[str, Json] | None:
-        providers = [mount.provider for mount in self._mounts]
+        providers = [mount.provider for mount in self.mounts]
         provided = {provider: provider.list_members(table) for provider in providers}
         found = [members for members in provided.values() if members is not None]
         if not found:
@@ -262,26 +262,22 @@ class Catalogue(Provider):
                 "it around all of it with `async with provider.running():`"
             )
         mount = Mount(self, provider, view)
-        extensions = _extensions_of(self._own_extensions, [*self._mounts, mount])
+        extensions = _extensions_of(self._own_extensions, [*self.mounts, mount])
         mount.open()
-        self._mounts.append(mount)
+        self.mounts = (*self.mounts, mount)
         self._take_extensions(extensions)
         if provider.log_bridges_made:
             self.note_log_bridge()
 
     def unmount(self, provider: Provider) -> None:
-        gone = [mount for mount in self._mounts if mount.provider is provider]
+        gone = [mount for mount in self.mounts if mount.provider is provider]
         if not gone:
             raise ValueError(f"{provider.name!r} is not mounted in {self.name!r}")
         for mount in gone:
-            self._mounts.remove(mount)
+            self.mounts = tuple(other for other in self.mounts if other is not mount)
             mount.close()
         if not self._times_open:  # or else it goes on until that ends
-            self._take_extensions(_extensions_of(self._own_extensions, self._mounts))
-
-    @property
-    def mounts(self) -> Sequence[Mount]:
-        return tuple(self._mounts)
+            self._take_extensions(_extensions_of(self._own_extensions, self.mounts))
 
     def in_order(self, table: Table) -> list[tuple[str, Any]]:
         """Return what lists show, by name: the registry's own first, then what each mount has.
@@ -289,7 +285,7 @@ class Catalogue(Provider):
         It is the same in each run, whichever of the mounted servers was there first.
         """
         items = list(self.table(table).items())  # threads may change the registry
-        if self._mounts:
+        if self.mounts:
             items.sort(key=lambda item: () if item[1].origin is None else item[1].origin.rank)
         return items
 
@@ -298,16 +294,16 @@ class Catalogue(Provider):
         super().note_filled()
 
     def may_get(self, name: str) -> bool:
-        return any(mount.may_get(name) for mount in self._mounts)
+        return any(mount.may_get(name) for mount in self.mounts)
 
     @property
     def is_loaded(self) -> bool:  # type: ignore[override]  # of others, it is an attribute
-        return all(mount.provider.is_loaded for mount in self._mounts)
+        return all(mount.provider.is_loaded for mount in self.mounts)
 
     @property
     def declared_capabilities(self) -> Collection[str]:  # type: ignore[override]  # likewise
         return frozenset[str]().union(
-            *(mount.provider.declared_capabilities for mount in self._mounts)
+            *(mount.provider.declared_capabilities for mount in self.mounts)
         )
 
     def servers(self) -> dict[str, str]:
@@ -361,15 +357,15 @@ class Catalogue(Provider):
         return evolve(item, middleware=tuple(self.options.around_calls))
 
     def watched(self, uri: str) -> None:
-        for mount in self._mounts:
+        for mount in self.mounts:
             mount.watch(uri)
 
     def unwatched(self, uri: str) -> None:
-        for mount in self._mounts:
+        for mount in self.mounts:
             mount.unwatch(uri)
 
     async def confirm(self, uris: Collection[str]) -> Collection[str]:
-        if not self._mounts:
+        if not self.mounts:
             return uris
         confirmed: set[str] = set()
         behind: dict[Mount, list[str]] = {}
@@ -388,7 +384,7 @@ class Catalogue(Provider):
         return confirmed
 
     def find_unlisted(self, uri: str) -> Resource | None:
-        found = (mount.unlisted(uri) for mount in self._mounts)
+        found = (mount.unlisted(uri) for mount in self.mounts)
         first = next((resource for resource in found if resource is not None), None)
         return None if first is None else self.around(first)
 
@@ -408,13 +404,13 @@ class Catalogue(Provider):
     @property
     def completes(self) -> bool:  # type: ignore[override]  # of others, it is an attribute
         own = bool((self.prompts or self.resource_templates) and self.completers)
-        return own or any(mount.provider.completes for mount in self._mounts)
+        return own or any(mount.provider.completes for mount in self.mounts)
 
     def is_ready_for(self, caller: Context) -> bool:
-        return all(mount.is_ready_for(caller) for mount in self._mounts)
+        return all(mount.is_ready_for(caller) for mount in self.mounts)
 
     async def ready_for(self, caller: Context) -> None:
-        late = [mount for mount in self._mounts if not mount.is_ready_for(caller)]
+        late = [mount for mount in self.mounts if not mount.is_ready_for(caller)]
         await run_all([partial(mount.ready_for, caller) for mount in late])
 
     # -- lifespan -------------------------------------------------------------------------
@@ -439,7 +435,7 @@ class Catalogue(Provider):
     def needs_running(self) -> bool:
         there = self._has_lifespan or self.extensions is not None
         closed = self._shared is _CLOSED
-        return closed and (there or any(mount.provider.needs_running for mount in self._mounts))
+        return closed and (there or any(mount.provider.needs_running for mount in self.mounts))
 
     @property
     def shared_state(self) -> Any:
@@ -491,10 +487,10 @@ class Catalogue(Provider):
             return
         if not self._times_open and self.extensions is not None:
             # Some part of a part may have been unmounted, with what it had.
-            self._take_extensions(_extensions_of(self._own_extensions, self._mounts))
+            self._take_extensions(_extensions_of(self._own_extensions, self.mounts))
         self._times_open += 1
         try:
-            if not (self._has_lifespan or self.extensions is not None or self._mounts):
+            if not (self._has_lifespan or self.extensions is not None or self.mounts):
                 self._log_what_is_unknown()
                 yield Opened(store=shared_store())
             else:
@@ -508,7 +504,7 @@ class Catalogue(Provider):
 
         Each is logged once. While a server elsewhere is not there, it cannot be known.
         """
-        late = [mount for mount in self._mounts if mount.is_late and mount.view.chooses]
+        late = [mount for mount in self.mounts if mount.is_late and mount.view.chooses]
         problems = [problem for mount in late for problem in mount.unknown()]
         selection = self.options.selection
         if selection is not None:

@@ -94,6 +94,8 @@ class Provider:
     """Whether its handlers may send log messages to callers, so that `logging` is declared."""
     completes: bool = False
     """Whether it completes arguments: `find_completer` will be asked."""
+    mounts: Sequence[Any] = ()
+    """Where providers are mounted in it: only the catalogue of a registry has such."""
     is_loaded: bool = False
     """Whether its tables are filled when it is mounted, so that names in `Registry.mount` which it
     does not know are mistakes."""
@@ -133,11 +135,6 @@ class Provider:
     def name(self) -> str:
         """What the log and messages call it."""
         return self.__name
-
-    @property
-    def mounts(self) -> Sequence[Any]:
-        """Where providers are mounted in it: only the catalogue of a registry has such."""
-        return ()
 
     @property
     def has_scopes(self) -> bool:

@@ -35,6 +35,8 @@ def needed_scopes(
 ) -> frozenset[str]:
     """Return the scopes that a message needs: of a batch, those of all its requests.
 
+    Where the catalogue has no scopes of single entries (`has_scopes`), these are its own.
+
     Args:
         message: The message.
         server: What is served.
@@ -43,8 +45,6 @@ def needed_scopes(
     """
     catalogue = server.catalogue
     needed = catalogue.scopes
-    if not catalogue.has_scopes:
-        return needed
     for request in message.messages if isinstance(message, Batch) else (message,):
         if isinstance(request, Request):
             sees = partial(_sees, context_of, request)

@@ -227,19 +227,13 @@ class Authenticator:
 
     # -- scopes ---------------------------------------------------------------------------
 
-    def require(self, authorization: Authorization, scopes: frozenset[str]) -> None:
-        """Check that a token has the scopes that any request needs, and these.
-
-        Raises:
-            Denied: One is missing (403). All that are needed are named, so one step is enough.
-        """
-        needed = self._scopes | scopes if scopes else self._scopes
-        if not needed <= authorization.scopes:
-            logger.info("A request is refused: it needs a scope that its token does not have")
-            scheme = "Bearer" if authorization.key_thumbprint is None else "DPoP"
-            message = "The access token does not have the scopes that this needs."
-            error = challenges.INSUFFICIENT_SCOPE
-            raise self.challenge(403, message, needed, error=error, scheme=scheme)
+    def lacks_scopes(self, authorization: Authorization, needed: frozenset[str]) -> Denied:
+        """Make the refusal (403) that names all scopes that are needed, so one step is enough."""
+        logger.info("A request is refused: it needs a scope that its token does not have")
+        scheme = "Bearer" if authorization.key_thumbprint is None else "DPoP"
+        message = "The access token does not have the scopes that this needs."
+        error = challenges.INSUFFICIENT_SCOPE
+        return self.challenge(403, message, needed, error=error, scheme=scheme)
 
     # -- refusals -------------------------------------------------------------------------
 

@@ -125,8 +125,11 @@ class McpEndpoint:
     def require(self, http: HttpRequest, message: Message) -> None:
         """Refuse a message whose token does not allow all that is in it (403)."""
         if http.authorization is not None:
-            context = partial(context_of, http, self._server)
-            self._guard.require(http, needed_scopes(message, self._server, context))
+            needed = self._server.catalogue.scopes
+            if self._server.catalogue.has_scopes:
+                context = partial(context_of, http, self._server)
+                needed = needed_scopes(message, self._server, context)
+            self._guard.require(http, needed)
 
     # -- POST -----------------------------------------------------------------------------
 

@@ -92,7 +92,8 @@ class Guard:
         self, scopes: frozenset[str], sharing: Sharing, verify: VerifyFor | None
     ) -> AsyncIterator[None]:
         """Be ready to check requests, for the length of the block."""
-        policy, self._scopes = self._policy, scopes
+        policy = self._policy
+        self._scopes = scopes if policy.auth is None else scopes | policy.auth.scopes
         self._addresses = _Rate("addresses", policy.rate, policy, sharing)
         self._principals = _Rate("principals", policy.rate, policy, sharing)
         self._guesses = _Rate("guesses", policy.guess_rate, policy, sharing)
@@ -197,19 +198,13 @@ class Guard:
 
     def require(self, request: HttpRequest, scopes: frozenset[str] = frozenset()) -> None:
         """Refuse a request that was checked, and whose token lacks a scope (403)."""
-        authorization = request.authorization
-        if authorization is None:
+        authorization, needed = request.authorization, self._scopes | scopes
+        if authorization is None or needed <= authorization.scopes:
             return
         if self._authenticator is not None:
-            try:
-                self._authenticator.require(authorization, scopes)
-            except Denied as denied:
-                raise _refused(denied) from None
-            return
-        needed = self._scopes | scopes
-        if not needed <= authorization.scopes:
-            what = "The token does not have the scopes for this."
-            raise self._challenge(403, what, INSUFFICIENT_SCOPE, scope_text(needed))
+            raise _refused(self._authenticator.lacks_scopes(authorization, needed))
+        what = "The token does not have the scopes for this."
+        raise self._challenge(403, what, INSUFFICIENT_SCOPE, scope_text(needed))
 
     def _known(self, request: HttpRequest) -> Authorization | None:
         """Return what a token allows that was let in before, if nothing else has to be checked."""
