@@ -157,6 +157,23 @@ async def test_a_deadline_that_was_moved(desk, autojump_clock):
     assert desk.sent == [(9, b"late")]
 
 
+async def test_no_deadline_of_the_watch_comes_before_those_of_short_calls(desk, autojump_clock):
+    # Trio would keep the scopes of all calls that have ended since.
+    for id in range(100):
+        desk.start(id, seconds=0.1, timeout=10)
+        await trio.sleep(0.2)
+        assert trio.lowlevel.current_statistics().seconds_to_next_deadline > 10 - 0.2
+    assert len(desk.sent) == 100
+
+
+async def test_a_call_that_goes_on_beside_short_ones_is_answered_in_time(desk, autojump_clock):
+    desk.start(0, seconds=50, stubborn=30, timeout=3)
+    for id in range(1, 30):
+        desk.start(id, seconds=0.1, timeout=10)
+        await trio.sleep(0.2)
+    assert (4, b"late", True) in desk.channel.sent
+
+
 async def test_a_response_that_waits_for_room_is_not_overdue(desk, caplog, autojump_clock):
     caplog.set_level(logging.ERROR)
     desk.channel.room = trio.Event()

@@ -21,6 +21,13 @@ from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 logger = logger_of("trio_mcp")
 
 _FAILED = McpError(INTERNAL_ERROR, "Internal error")
+_MOVES_ON = 0.5
+"""Seconds after which a call that begins has `watch` sleep longer, if it can.
+
+Otherwise the watch would wake before the deadlines of most calls. Trio drops the deadlines of
+scopes that have ended only while these come first, so it would keep a thousand of them, for the
+garbage collector to look at. To move the watch on with each call would cost more than the call.
+"""
 
 
 class Runner:
@@ -36,6 +43,7 @@ class Runner:
         """Tells the time."""
         self._running: set[InboundRequest] = set()
         self._wakes = inf  # when `watch` looks at the deadlines
+        self._moves_on = -inf  # until when that stays so, though the calls that it is for may end
         self._look = trio.lowlevel.ParkingLot()  # where it waits
         self._sending = 0  # responses in place of calls
         self._drains = 0  # so many wait there: each call asks, and asking the lot costs more
@@ -67,9 +75,9 @@ class Runner:
                 request.scope = scope = CancelScope(deadline=deadline)
                 request.overseer = self
                 request.due = due = deadline + self._cancel_timeout
-                if due < self._wakes or request.cause is not None:
-                    self.end_changed(request)
                 self._running.add(request)
+                if due < self._wakes or now > self._moves_on or request.cause is not None:
+                    self.end_changed(request)
                 try:
                     answer = await request.run(scope)
                     if isinstance(answer, Result) and answer.is_large:
@@ -102,12 +110,14 @@ class Runner:
     def end_changed(self, request: InboundRequest) -> None:
         """Take note of when a request is overdue."""
         assert request.scope is not None
+        now = trio.current_time()
         if request.cause is not None:
             request.scope.cancel()  # again, if it was cancelled before it had one
-        ends = request.scope.deadline if request.cause is None else trio.current_time()
+        ends = request.scope.deadline if request.cause is None else now
         request.due = due = ends + self._cancel_timeout
-        if due < self._wakes:  # it stays so, or each short call would wake `watch`
-            self._wakes = due
+        if due < self._wakes or now > self._moves_on:
+            self._wakes = min((call.due for call in self._running), default=inf)
+            self._moves_on = now + _MOVES_ON
             self._look.unpark_all()
 
     async def watch(self) -> None:
