@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ from tests.transports.http.support import (
 )
 from tests.transports.http.test_app_sse import PATH, SseClient
 from trio_mcp import Context, HttpPolicy, Limits, http_app
+from trio_mcp.peer.inbound import InboundRequest
+from trio_mcp.transports.http.shares import SessionSlots, Shares
 
 pytestmark = pytest.mark.requirement("F2")
 
@@ -300,3 +303,20 @@ async def test_a_subscription_keeps_no_long_body() -> None:
 def test_the_longest_message_must_have_room() -> None:
     with pytest.raises(ValueError, match="which is less: raise it"):
         http_app(registry_of(echo), policy=HttpPolicy(max_received_bytes=1_000_000))
+
+
+def test_a_session_has_hold_of_its_clients_slots_only_while_it_has_a_call() -> None:
+    shares = Shares(HttpPolicy(max_concurrent_each=2))
+    sessions = [SessionSlots(5, shares, "alice") for _ in range(3)]
+    calls = [InboundRequest() for _ in sessions]
+    taken = [session.take(call) for session, call in zip(sessions, calls, strict=True)]
+    assert taken == [True, True, False]
+    shares.slots_of.cache_clear()
+    assert shares.slots_of("alice").free == 0
+    for session, call in zip(reversed(sessions), reversed(calls), strict=True):
+        session.give_back(call)
+    assert sessions[2].take(calls[2])
+    sessions[2].give_back(calls[2])
+    idle = weakref.ref(shares.slots_of("alice"))
+    shares.slots_of.cache_clear()
+    assert idle() is None

@@ -16,6 +16,8 @@ from trio_mcp.wire import codec
 
 _CLIENT = ("client_id", "azp", "cid")
 """Where issuers name the client: RFC 9068, OpenID Connect, Okta."""
+_ALIKE: Final = frozenset(("iss", "aud", "scope", "scp", *_CLIENT))
+"""Claims that are the same in many tokens."""
 _MOST_SHARED: Final = 256
 """Characters, or scopes."""
 
@@ -23,21 +25,28 @@ T = TypeVar("T")
 
 
 class Claims(Mapping[str, Any]):
-    """Claims, kept as JSON: thousands of tokens are kept at a time."""
+    """Claims, kept as JSON, and what is the same in many once: there are thousands of tokens."""
 
-    __slots__ = ("_json",)
+    __slots__ = ("_alike", "_own")
 
     def __init__(self, claims: Mapping[str, Any]) -> None:
-        self._json = codec.dumps(claims).decode()  # a str is not over-allocated, as bytes are
+        alike = {name: value for name, value in claims.items() if name in _ALIKE}
+        own = {name: value for name, value in claims.items() if name not in _ALIKE}
+        # A str is not over-allocated, as bytes are.
+        self._alike = _shared(codec.dumps(alike).decode())
+        self._own = codec.dumps(own).decode()
+
+    def _all(self) -> dict[str, Any]:
+        return {**codec.loads(self._alike), **codec.loads(self._own)}
 
     def __getitem__(self, name: str) -> Any:
-        return codec.loads(self._json)[name]
+        return self._all()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(codec.loads(self._json))
+        return iter(self._all())
 
     def __len__(self) -> int:
-        return len(codec.loads(self._json))
+        return len(self._all())
 
 
 class ClaimsCheck:

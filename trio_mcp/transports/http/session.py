@@ -277,7 +277,7 @@ class HttpSession:
         self.store: Final = store
         self.max_unsent_bytes: Final = server.limits.max_outgoing_bytes
         self.requests: Final = OpenRequests(sharing.prefix)
-        self._slots = Slots(server.limits.max_concurrent_calls, slots)
+        self._slots = slots
         self.inbound: Final = Inbound(
             Dispatcher(server, self.session), self._slots, self.requests.respond
         )

@@ -20,7 +20,7 @@ from trio_mcp.transports.http.events import EventMemory, EventStore, MemoryEvent
 from trio_mcp.transports.http.request import HttpRequest, Refusal, no_session
 from trio_mcp.transports.http.session import HttpSession
 from trio_mcp.transports.http.session_options import SessionOptions
-from trio_mcp.transports.http.shares import Shares
+from trio_mcp.transports.http.shares import SessionSlots, Shares
 from trio_mcp.transports.http.sharing.interface import SessionSharing, Sharing
 from trio_mcp.wire.shares import one_that_goes
 
@@ -88,7 +88,8 @@ class Sessions:
     def _start(self, id: str, http: HttpRequest, sharing: SessionSharing) -> HttpSession:
         self._make_room(http.owner)
         store = self._store_for(http.owner)
-        slots = self._shares.slots_of(http.owner)
+        count = self._server.limits.max_concurrent_calls
+        slots = SessionSlots(count, self._shares, http.owner)
         session = self._sessions[id] = HttpSession(
             self._server,
             self.options,

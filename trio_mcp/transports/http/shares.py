@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final
 from weakref import WeakValueDictionary
 
-from trio_mcp.peer.inbound import Slots
+from trio_mcp.peer.inbound import InboundRequest, Slots
 from trio_mcp.transports.http.policy import HttpPolicy
 from trio_mcp.transports.http.request import Refusal
 
@@ -59,6 +59,31 @@ class Shares:
             self._open[owner] = count
         else:
             del self._open[owner]
+
+
+class SessionSlots(Slots):
+    """The slots of a session, which has hold of its client's while it has a call.
+
+    There are thousands of sessions without one, and each may be of another client.
+    """
+
+    __slots__ = ("_count", "_owner", "_shares")
+
+    def __init__(self, count: int, shares: Shares, owner: str) -> None:
+        super().__init__(count)
+        self._count = count
+        self._shares = shares
+        self._owner = owner
+
+    def take(self, request: InboundRequest) -> bool:
+        if self._shared is None:
+            self._shared = self._shares.slots_of(self._owner)
+        return super().take(request)
+
+    def give_back(self, request: InboundRequest) -> None:
+        super().give_back(request)
+        if self.free == self._count:
+            self._shared = None
 
 
 def _too_many() -> Refusal:
