@@ -88,6 +88,58 @@ def test_an_array_is_parsed_apart_only_if_there_is_not_too_much_in_it():
     assert isinstance(decode(message), Response)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" ,", " :\n")])
+def test_long_texts_in_objects_are_parsed_apart(kind, separators):
+    text = filled(kind, 30_000)
+    pictures = [
+        {"type": "text", "text": text + "\n"},
+        {"type": "image", "data": "iVBORw0KGgo" * 2000, "mimeType": "image/png"},
+    ]
+    for blocks in (
+        [{"type": "text", "text": text}] * 20,
+        [{"type": "text", "text": "See these files:"}, *[{"text": text, "type": "text"}] * 20],
+        [{"role": role, "content": text} for role in ("user", "assistant") * 10],
+        [{"resource": {"uri": f"file:///{n}.py", "text": text + str(n)}} for n in range(20)],
+        [*pictures * 8, {"type": "text", "text": "That is all."}],
+    ):
+        value = {"content": blocks, "isError": False}
+        line = json.dumps(value, ensure_ascii=False, separators=separators).encode()
+        assert loads_around(line, 4_000, MANY) == value
+        assert loads_around(line, 40, MANY) is None
+
+
+def test_short_texts_in_objects_are_not_parsed_apart():
+    blocks = [{"text": filled("code", 2_000)}, *[{"text": filled("code", 1_000)}] * 400]
+    assert loads_around(json.dumps(blocks).encode(), MANY, MANY) is None
+
+
+def test_each_member_beside_long_texts_in_objects_counts():
+    text = json.dumps(filled("code", 30_000))
+    for wrong in ('"text":1', '"type":""', r'"t\u0079pe":""', '"text":"a long text"'):
+        blocks = [f'{{"type":"text","text":{text}}}'] * 20
+        blocks[9] = f'{{"type":"text","text":{text},{wrong}}}'
+        line = f'{{"jsonrpc":"2.0","id":1,"result":{{"content":[{",".join(blocks)}]}}}}'.encode()
+        assert loads_around(line, MANY, MANY) is None
+        message = decode(line)
+        assert isinstance(message, Malformed)
+        assert message.error.message.startswith("Invalid request: repeated key")
+    blocks[9] = f'{{"type":{2**64},"text":{text}}}'
+    line = f"[{','.join(blocks)}]".encode()
+    assert loads_around(line, MANY, MANY)[9]["type"] == 2**64
+
+
+@pytest.mark.parametrize("levels", [252, 253, 254, 255])
+def test_a_text_counts_as_deep_as_it_is(levels):
+    """Beside a text, and in an array of texts, as anywhere else."""
+    text = json.dumps(filled("code"))
+    for inner in (text, f"{text},{text}"):
+        value = "[" * levels + inner + "]" * levels
+        line = f'{{"jsonrpc":"2.0","id":1,"result":{value}}}'.encode()
+        assert (loads_around(line, MANY, MANY) is None) == (levels > 253)
+        assert isinstance(decode(line), Response if levels <= 253 else Malformed)
+
+
 def test_a_text_is_read_exactly_if_its_end_is_not_found():
     for text in ("\\" * 400_000, filled("code") + "\\" * 2000, filled("code") + '"' * 2001):
         value = {"text": [text], "more": ["a", "b", "c"] * 500}
@@ -155,12 +207,26 @@ def test_long_integers_around_a_long_text_are_kept():
 @pytest.mark.parametrize("place", [0, 1_000, 131_072, 300_000])
 def test_what_is_not_json_is_a_parse_error(wrong, place):
     text = "x" * place + wrong + "x" * (400_000 - place)
-    for value in (f'{{"text":"{text}"}}', f'["{text}"]', f'["{text}","b"]'):
+    block = '{"text":"' + "x" * 30_000 + '"}'
+    for value in (
+        f'{{"text":"{text}"}}',
+        f'["{text}"]',
+        f'["{text}","b"]',
+        f'[{block},{{"text":"{text}"}},{block}]',
+    ):
         line = f'{{"jsonrpc":"2.0","id":1,"result":{value}}}'.encode()
         assert loads_around(line, MANY, MANY) is None
         message = decode(line)
         assert isinstance(message, Malformed)
         assert message.error.code == -32700
+
+
+@pytest.mark.parametrize("size", [30_000, 200_000])
+@pytest.mark.parametrize("which", [0, 5, 9])
+def test_no_quotation_mark_is_taken_for_granted(size, which):
+    blocks = ['{"text":"' + "x" * size + '"}'] * 10
+    blocks[which] = blocks[which].replace('"}', "}")
+    assert loads_around(f"[{','.join(blocks)}]".encode(), MANY, MANY) is None
 
 
 # -- whatever is written ----------------------------------------------------------------------
@@ -216,7 +282,10 @@ SHAPES = [
     "[@#@]",
     "[@[#]@]",
     '[@{"a":#}@]',
+    '{@"a":[{"d":#}]@}',
+    '{@"a":{"d":#}@}',
 ]
+BETWEEN = ['},{"d":', '}, {"d":', ',"e":1},{"d":', '},{"c":{},"d":', ',"e":', ',"d":']
 
 
 @st.composite
@@ -225,12 +294,12 @@ def lines(draw: st.DrawFn) -> bytes:
     shape = draw(st.sampled_from(SHAPES))
     bodies = st.lists(st.sampled_from(TOKENS), min_size=40, max_size=60).map("".join)
     texts = [f'"{draw(bodies)}"', *draw(st.lists(st.sampled_from(ITEMS[1:4]), max_size=1))]
-    if draw(st.booleans()):
-        texts.append(f'"{draw(bodies)}"')
+    texts += [f'"{body}"' for body in draw(st.lists(bodies, max_size=3))]
     beside = MEMBERS if shape[0] == "{" else ITEMS
     before, behind = (draw(st.sampled_from(beside)) for _ in range(2))
     line = shape.replace("@", f"{before}," if before else "", 1)
-    line = line.replace("@", f",{behind}" if behind else "").replace("#", ",".join(texts))
+    between = draw(st.sampled_from(BETWEEN)) if '"d"' in shape else ","
+    line = line.replace("@", f",{behind}" if behind else "").replace("#", between.join(texts))
     if draw(st.integers(0, 5)) == 0:  # something of it is left out
         at = draw(st.integers(0, len(line)))
         line = line[:at] + line[at + 1 :]
@@ -241,7 +310,7 @@ def lines(draw: st.DrawFn) -> bytes:
 @given(line=lines())
 def test_what_is_read_is_what_is_written(line):
     with pytest.MonkeyPatch.context() as patch:
-        sizes = {"_SHORTEST": 80, "_ENDS": 40, "_LATEST": 40, "_SLICE": 4}
+        sizes = {"_SHORTEST": 80, "_ENDS": 40, "_LATEST": 40, "_SLICE": 4, "_LEAST": 4, "_NEAR": 30}
         for name, size in sizes.items():
             patch.setattr(long_texts, name, size)
         value = loads_around(line, MANY, MANY)
