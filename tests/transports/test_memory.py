@@ -2,7 +2,9 @@
 
 import json
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from functools import partial
+from typing import Any
 
 import pytest
 import trio
@@ -12,7 +14,7 @@ from tests.support import official
 from tests.support.client import CLIENT_INFO, REVISIONS, modern_meta
 from trio_mcp import Context, Limits, Registry, connect, handle_message
 from trio_mcp.errors import NotConnected
-from trio_mcp.transports.memory import Embedded
+from trio_mcp.transports.memory import Embedded, MemoryLines
 
 
 def request(method: str, params=None, id="q") -> bytes:
@@ -276,6 +278,118 @@ async def test_a_call_is_a_checkpoint_although_its_tool_has_none(registry):
             while True:
                 await client.call_tool("add", {"a": 1, "b": 2})
         assert scope.cancelled_caught
+
+
+@pytest.mark.requirement("D1")
+async def test_what_needs_no_waiting_becomes_no_line(registry, monkeypatch):
+    async with connect(registry) as client:
+        await client.call_tool("add", {"a": 1, "b": 2})
+
+        def fail(*_: object) -> None:
+            raise AssertionError("a line was sent")
+
+        monkeypatch.setattr(MemoryLines, "send", fail)
+        monkeypatch.setattr(MemoryLines, "send_nowait", fail)
+        assert await client.call_tool("add", {"a": 1, "b": 2}, returns=float) == 3
+        result = await client.call_tool("sleep", {"seconds": 0})
+        assert result.text == "slept"
+        monkeypatch.undo()
+
+
+@pytest.mark.requirement("D1")
+@pytest.mark.parametrize(
+    "value",
+    [1, None, [None, "null"], 2**70, 1e300, {"text": "\u20ac\n", "deep": [[{}]]}, "x" * 100_000],
+    ids=lambda value: str(value)[:9],
+)
+async def test_values_arrive_as_over_any_other_transport(value):
+    registry = Registry("echo")
+
+    @registry.tool
+    async def echo(value: Any) -> dict[str, Any]:
+        return {"value": value}
+
+    async with connect(registry) as client:
+        result = await client.call_tool("echo", {"value": value})
+        assert result.structured_content == {"value": value}
+        for unsendable in (float("nan"), b"bytes", {1: 2}):
+            with pytest.raises(TypeError):
+                await client.request("tools/call", {"name": "echo", "value": unsendable})
+
+
+@pytest.mark.requirement("D1")
+async def test_a_result_that_its_tool_keeps_is_the_tools_own():
+    registry, kept = Registry("kept"), {"things": ["mine"]}
+
+    @registry.tool
+    async def things() -> dict[str, Any]:
+        return kept
+
+    async with connect(registry) as client:
+        result = await client.call_tool("things")
+        result.structured_content["things"].append("changed")
+        kept["things"].append("more")
+        assert result.structured_content == {"things": ["mine", "changed"]}
+        assert kept == {"things": ["mine", "more"]}
+
+
+@pytest.mark.requirement("D1")
+async def test_a_listener_is_shown_each_line(registry):
+    async with connect(registry) as client:
+        lines = client.messages()
+        for number in (1, 2):
+            await client.call_tool("add", {"a": number, "b": 0})
+            line = json.loads(await anext(lines))
+            assert line["result"]["structuredContent"] == number
+        del lines
+        await client.call_tool("add", {"a": 3, "b": 0})
+
+
+@pytest.mark.requirement("D1")
+async def test_a_result_does_not_overtake_what_was_said_before():
+    registry, heard = Registry("talkative"), []
+
+    @registry.tool
+    async def talk(context: Context) -> str:
+        for number in range(3):
+            await context.progress(number)
+        return "done"
+
+    async with connect(registry) as client:
+
+        async def call(index: int) -> None:
+            own: list[float] = []
+            await client.call_tool("talk", on_progress=lambda done, *_: own.append(done))
+            heard.append(own)
+
+        async with trio.open_nursery() as nursery:
+            for index in range(20):
+                nursery.start_soon(call, index)
+    assert heard == [[0, 1, 2]] * 20
+
+
+@pytest.mark.requirement("D1", "L5")
+async def test_no_code_of_the_server_sees_the_callers_context_variables():
+    whose: ContextVar[str] = ContextVar("whose", default="server")
+    seen = []
+
+    def is_visible(*_: object) -> bool:
+        seen.append(whose.get())
+        return True
+
+    registry = Registry("private", visible=is_visible)
+
+    @registry.tool
+    async def look() -> str:
+        seen.append(whose.get())
+        return "looked"
+
+    async with connect(registry) as client:
+        whose.set("client")
+        del seen[:]
+        await client.call_tool("look")
+    assert len(seen) > 1
+    assert set(seen) == {"server"}
 
 
 @pytest.mark.requirement("D1")

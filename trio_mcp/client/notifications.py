@@ -159,6 +159,7 @@ class RawLines:
     def __init__(self, kept_bytes: int) -> None:
         self._broadcast: Broadcast[bytes] = Broadcast(kept_bytes=kept_bytes)
         self.take: Final = self._broadcast.announce
+        self.are_heard: Final = self._broadcast.is_heard
         self.stray: Final[list[bytes]] = []
         """Those that are not messages: the first hundred, and of each the first KiB."""
 

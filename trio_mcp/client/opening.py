@@ -29,11 +29,11 @@ from trio_mcp.errors import (
 )
 from trio_mcp.extras import check_extra
 from trio_mcp.peer.connection import Connection
-from trio_mcp.peer.lines import LineTransport, SendNowait, StreamLines
+from trio_mcp.peer.lines import StreamLines
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.registry import Registry
 from trio_mcp.telemetry import PIPE, is_configured
-from trio_mcp.transports.memory import serve_in_memory
+from trio_mcp.transports.memory import MemoryConnection, serve_in_memory
 from trio_mcp.transports.networks import network_of
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, ending_of, open_process
 from trio_mcp.transports.stream import claimed
@@ -202,7 +202,8 @@ async def _load_tools(client: Client, listed: bool) -> None:
 @asynccontextmanager
 async def _in_process(registry: Registry, options: ConnectOptions) -> AsyncIterator[Client]:
     async with serve_in_memory(registry, options.limits) as lines:
-        connection = _connection(lines, options, lines.send_nowait)
+        heard = options.inbound.lines.are_heard
+        connection = _connection(partial(MemoryConnection, lines, shows_lines=heard), options)
 
         async def ending() -> Ending:
             return OutputClosed
@@ -250,7 +251,8 @@ async def _over_sse(
 
     max_bytes = options.limits.max_message_bytes
     async with open_sse(endpoint, http, max_bytes, refused, limit) as events:
-        connection = _connection(StreamLines(events, max_bytes), options)
+        lines = StreamLines(events, max_bytes)
+        connection = _connection(partial(Connection, lines), options)
         events.on_refused = partial(fail_unsent, connection.requests)
         events.pauses = [limit.paused, connection.requests.paused]
 
@@ -270,7 +272,8 @@ async def _over_stream(
     async with opened as stream:
         send_nowait = getattr(stream, "send_nowait", None)
         lines = StreamLines(stream, options.limits.max_message_bytes, send_nowait)
-        connection = _connection(lines, options, send_nowait)
+        make = partial(Connection, lines, send_nowait=send_nowait)
+        connection = _connection(make, options)
         ending = partial(_how_it_ended, stream, connection)
         about: Any = {"network": network_of(stream)}
         if isinstance(stream, StdioTransport):
@@ -291,19 +294,15 @@ async def _claimed(stream: trio.abc.Stream) -> AsyncIterator[trio.abc.Stream]:
             yield stream
 
 
-def _connection(
-    lines: LineTransport, options: ConnectOptions, send_nowait: SendNowait | None = None
-) -> Connection:
+def _connection(make: Callable[..., Connection], options: ConnectOptions) -> Connection:
     """Make the connection to a server, and give its callbacks to the inbound handler."""
     inbound = options.inbound
-    connection = Connection(
-        lines,
+    connection = make(
         inbound,
         options.limits,
         other_side="Server",
         on_line=inbound.lines.take,
         reads_on=True,
-        send_nowait=send_nowait,
     )
     inbound.answered = connection.requests.respond
     inbound.paused = connection.requests.paused

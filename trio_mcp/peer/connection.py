@@ -143,7 +143,7 @@ class Connection(ReplyChannel):
             self._begun.set()
         self._ending = trio.Event()
         self._dispatched = trio.Event()  # everything that was read
-        self.requests = OutgoingRequests(self._lines)
+        self.requests = self._make_requests(self._lines)
         """Our own requests to the other side."""
         self._inbound = Inbound(
             handler,
@@ -154,6 +154,9 @@ class Connection(ReplyChannel):
         )
         self.ended_by = EOF
         """What ends it: `EOF`, `output closed` or `stopped`."""
+
+    def _make_requests(self, lines: OutgoingLines) -> OutgoingRequests:
+        return OutgoingRequests(lines)
 
     # -- life -----------------------------------------------------------------------------
 

@@ -1,8 +1,10 @@
 """A registry in the same process: over a connection in memory, or message by message.
 
 A connection in memory is the same as any other, but nothing is cut into bytes and put together
-again: a line goes from one side's writer to the other side's reader as it is. Lines cannot be
-changed, so neither side can change what the other one holds.
+again: a line goes from one side's writer to the other side's reader as it is. Most requests and
+results do not even become lines. Where nothing waits before it, the task that sends a message hands
+it to the other side, which sees to it at once. What is handed over is a copy, so neither side can
+change what the other one holds.
 
 A host that carries messages by itself needs no connection: an `Embedded` server takes a message
 and returns its answer. The call runs in the task that waits for it, so there is nothing that could
@@ -12,19 +14,22 @@ outlive it.
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Self
+from contextvars import copy_context
+from typing import Any, Final, Self
 
 import trio
-from attrs import evolve, frozen
+from attrs import define, evolve, frozen
 
 from trio_mcp.background import background_nursery
 from trio_mcp.peer.channel import ResponseOnly
 from trio_mcp.peer.connection import Connection
-from trio_mcp.peer.inbound import Inbound, Slots
-from trio_mcp.peer.lines import IO_ERRORS, decoded
+from trio_mcp.peer.inbound import Handler, Inbound, InboundRequest, Slots
+from trio_mcp.peer.lines import IO_ERRORS, OutgoingLines, decoded
+from trio_mcp.peer.requests import OutgoingRequests, TaskRequest
 from trio_mcp.peer.runner import Runner
+from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.public import public
 from trio_mcp.registry import Registry
 from trio_mcp.registry.entrances import check_trio
@@ -34,56 +39,189 @@ from trio_mcp.server.dispatcher import Dispatcher
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.transports.stream import run_connection
-from trio_mcp.wire.answers import id_of_message, reply_line
+from trio_mcp.wire import codec
+from trio_mcp.wire.answers import Reply, Result, id_of_message, reply_line
 from trio_mcp.wire.framing import Frame
-from trio_mcp.wire.jsonrpc import Message
+from trio_mcp.wire.jsonrpc import Id, Json, Message, Request, Response
 from trio_mcp.wire.limits import Limits
+
+_SHORT: Final = 16 * 1024
+"""Bytes of a message that is copied in no time, whatever is in it."""
+
+
+@define(eq=False)
+class _Way:
+    """One of the two directions of a connection in memory."""
+
+    sender: trio.MemorySendChannel[list[Frame]]
+    receiver: trio.MemoryReceiveChannel[list[Frame]]
+    unread: int = 0
+    """Lists of lines that were sent, and not received yet."""
+    end: MemoryConnection | None = None
+    """The connection that it leads to."""
+
+    def ready_end(self, lines: OutgoingLines) -> MemoryConnection | None:
+        """Return the connection that it leads to, if that can see to a message at once.
+
+        Args:
+            lines: What is sent this way, which no message may overtake.
+        """
+        end = self.end
+        waits = end is None or self.unread or lines.pending or not end.is_ready
+        return None if waits else end
 
 
 @frozen(eq=False)
 class MemoryLines:
     """One end of a connection in memory (a `LineTransport`). Made by `memory_lines_pair`."""
 
-    _send: trio.MemorySendChannel[list[Frame]]
-    _receive: trio.MemoryReceiveChannel[list[Frame]]
+    outgoing: _Way
+    incoming: _Way
 
     async def receive(self) -> list[Frame]:
         try:
-            return await self._receive.receive()
+            frames = await self.incoming.receiver.receive()
         except trio.EndOfChannel:
             return []
+        self.incoming.unread -= 1
+        return frames
 
     async def send(self, lines: list[bytes]) -> None:
         frames: list[Frame] = [line[:-1] for line in lines]
+        way = self.outgoing
         try:
-            self._send.send_nowait(frames)  # no checkpoint: the writer has one between lines
+            way.sender.send_nowait(frames)  # no checkpoint: the writer has one between lines
         except trio.WouldBlock:
-            await self._send.send(frames)
+            await way.sender.send(frames)
+        way.unread += 1
 
     def send_nowait(self, line: bytes) -> int:
         """Send a line if the other side has taken the last ones; return how many bytes that was."""
         try:
-            self._send.send_nowait([line[:-1]])
+            self.outgoing.sender.send_nowait([line[:-1]])
         except (trio.WouldBlock, *IO_ERRORS):  # `send` says which
             return 0
+        self.outgoing.unread += 1
         return len(line)
 
     def has_hung_up(self) -> bool:
         """Whether the other side has left, even if something of it is not read yet."""
-        return not self._receive.statistics().open_send_channels
+        return not self.incoming.receiver.statistics().open_send_channels
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._send.close()
-        self._receive.close()
+        self.incoming.end = None  # which knows this end: a cycle
+        self.outgoing.sender.close()
+        self.incoming.receiver.close()
 
 
 def memory_lines_pair() -> tuple[MemoryLines, MemoryLines]:
-    one = trio.open_memory_channel[list[Frame]](1)
-    other = trio.open_memory_channel[list[Frame]](1)
-    return MemoryLines(one[0], other[1]), MemoryLines(other[0], one[1])
+    one, other = (_Way(*trio.open_memory_channel[list[Frame]](1)) for _ in range(2))
+    return MemoryLines(one, other), MemoryLines(other, one)
+
+
+class _MemoryRequests(OutgoingRequests):
+    """Our own requests on a connection in memory."""
+
+    def __init__(self, lines: OutgoingLines, way: _Way) -> None:
+        super().__init__(lines)
+        self._lines: OutgoingLines = lines
+        self._way = way
+
+    async def send(
+        self,
+        method: str,
+        params: dict[str, Json] | None = None,
+        limit: TimeLimit | None = None,
+        id: Id | None = None,
+    ) -> Json:
+        end = self._way.ready_end(self._lines)
+        copied = None if end is None or params is None else _copied(params)
+        if end is None or copied is None or limit is None:
+            return await super().send(method, params, limit, id)
+        id = self.next_id() if id is None else id
+        request = TaskRequest(id, method, params, limit, self, self._lines)
+        self.add(request)
+        end.take_request(Request(id, method, copied[0]), copied[1])
+        # No checkpoint since it was opened, and whatever answers it has a turn of its own.
+        return await trio.lowlevel.wait_task_rescheduled(request.abandon)
+
+
+class MemoryConnection(Connection):
+    """One side of a connection in memory.
+
+    Args:
+        lines: Its end of that.
+        handler: As for a `Connection`, and so is the rest.
+        limits: Likewise.
+        shows_lines: Tells whether the lines that come in are looked at, and so have to be made.
+    """
+
+    def __init__(
+        self,
+        lines: MemoryLines,
+        handler: Handler,
+        limits: Limits,
+        *,
+        shows_lines: Callable[[], bool] = lambda: False,
+        **options: Any,
+    ) -> None:
+        self._way = lines.outgoing
+        super().__init__(lines, handler, limits, send_nowait=lines.send_nowait, **options)
+        self._shows_lines = shows_lines
+        self._context = copy_context()  # what is taken must not see that of its sender
+        lines.incoming.end = self
+
+    def _make_requests(self, lines: OutgoingLines) -> OutgoingRequests:
+        return _MemoryRequests(lines, self._way)
+
+    def respond_nowait(self, id: Id, reply: Reply | None) -> bool:
+        end = self._way.ready_end(self._lines)
+        copied = _copied(reply.members) if end is not None and isinstance(reply, Result) else None
+        if end is None or copied is None:
+            return super().respond_nowait(id, reply)
+        end.take_response(Response(id, copied[0], size=copied[1]))
+        self._lines.sent += 1
+        return True
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a message can be seen to that the reader has not read."""
+        is_open = self._reading is not None and self.requests.ended is None
+        is_full = self._lines.full or self._inbound.waiting_bytes > self._limits.max_waiting_bytes
+        return is_open and not (self._rests or is_full or self._shows_lines())
+
+    def take_request(self, request: Request, size: int) -> None:
+        """See to a request in the task that sends it."""
+        self._context.run(self._take_request, request, size)
+
+    def _take_request(self, request: Request, size: int) -> None:
+        admitted = self._inbound.admit(request, self, size)
+        if isinstance(admitted, InboundRequest):
+            self._start(admitted)
+        else:
+            self._reply(request.id, admitted)
+
+    def take_response(self, response: Response) -> None:
+        """See to a response in the task that sends it."""
+        self._context.run(self.requests.respond, response)
+
+
+def _copied(value: Json) -> tuple[Json, int] | None:
+    """Return a short value as the other side would read it, and how many bytes it would have.
+
+    Returns:
+        `None` for one that is not plainly the same when it is written and read again.
+    """
+    try:
+        text = codec.dumps(value)
+    except TypeError:  # for long integers, or for what is not JSON
+        return None
+    if len(text) > _SHORT or text.rfind(b"null") >= 0:  # which may be NaN
+        return None
+    return codec.loads(text), len(text)
 
 
 @asynccontextmanager
@@ -104,13 +242,7 @@ async def serve_in_memory(registry: Registry, limits: Limits) -> AsyncIterator[M
         dispatcher = Dispatcher(Server(registry, limits, opened), session)
         # Who leaves the block wants no answers, so what runs then gets no grace.
         limits = evolve(limits, eof_grace=0)
-        connection = Connection(
-            theirs,
-            dispatcher,
-            limits,
-            has_hung_up=theirs.has_hung_up,
-            send_nowait=theirs.send_nowait,
-        )
+        connection = MemoryConnection(theirs, dispatcher, limits, has_hung_up=theirs.has_hung_up)
         finished = trio.Event()
 
         async def serve() -> None:

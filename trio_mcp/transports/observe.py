@@ -99,6 +99,10 @@ class Broadcast(Generic[T]):
         self._listeners: set[ref[Listener[T]]] = set()
         self._ended = False
 
+    def is_heard(self) -> bool:
+        """Whether there is a listener."""
+        return bool(self._listeners)
+
     def announce(self, event: T) -> None:
         if self._listeners:
             for listener in self._present():
