@@ -1,7 +1,6 @@
 """Every benchmark, one after another, with one chart: `python -m benchmarks`."""
 
 from argparse import ArgumentParser
-from math import inf
 from pathlib import Path
 
 from benchmarks import (
@@ -20,7 +19,7 @@ from benchmarks import (
 from benchmarks.complete import FEWEST_ROUNDS, keep
 from benchmarks.report import add_output_options, measuring, publish
 
-_add_options = measuring(rounds=5, seconds=5.0, budget=inf, installs=True, pins=True)
+_add_options = measuring(budget=True, installs=True, pins=True)
 
 
 def main() -> None:

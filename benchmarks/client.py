@@ -18,7 +18,7 @@ from attrs import evolve, field, frozen
 
 from benchmarks.chart import Bar, Panel
 from benchmarks.clients.measure import WINDOW
-from benchmarks.figures import Target, paired_ratio, targets_table
+from benchmarks.figures import Target, paired_ratio, spread, targets_table
 from benchmarks.peers import Peer, find_python, python_server
 from benchmarks.processes import Command
 from benchmarks.report import Report, measuring, run_alone
@@ -210,7 +210,12 @@ def clients_table(outcomes: Sequence[Outcome]) -> str:
     Until the first result, a process loads its modules and connects ("start"); some clients load
     modules only once they need them, while they connect ("connect", which is a part of "start").
     """
-    headers = ["client, echo tool", *(column.title for column in COLUMNS.values()), "× ours"]
+    headers = [
+        "client, echo tool",
+        *(column.title for column in COLUMNS.values()),
+        "spread",
+        "× ours",
+    ]
     return table(headers, [_row(outcome, outcomes[0]) for outcome in outcomes])
 
 
@@ -219,7 +224,8 @@ def _row(outcome: Outcome, ours: Outcome) -> list[str]:
         return [f"{_title(outcome)}  missing: {outcome.peer.missing}"]
     cells = [column.text(median(outcome.values(key))) for key, column in COLUMNS.items()]
     figure, _ = ratio(outcome, ours, "rate_many")
-    return [_title(outcome), *cells, "-" if figure is None else f"{figure:.2f}"]
+    differed = f"{spread(outcome.values('rate_many')):.2f}"
+    return [_title(outcome), *cells, differed, "-" if figure is None else f"{figure:.2f}"]
 
 
 def _title(outcome: Outcome) -> str:
@@ -246,13 +252,16 @@ def _bars(outcomes: Sequence[Outcome], column: Column) -> list[Bar]:
     return bars
 
 
-add_options = measuring(rounds=5, seconds=1.2, budget=90.0)
+add_options = measuring(budget=True)
 
 
 def run(options: Namespace) -> Report:
     """Measure, and return the report."""
     outcomes = contest(
-        clients(), rounds=options.rounds, seconds=options.seconds, budget=options.budget
+        clients(),
+        rounds=options.rounds,
+        seconds=options.seconds / 2,  # there are two runs of calls
+        budget=options.budget,
     )
     text = [clients_table(outcomes), "", targets_table(targets(outcomes))]
     figures = {

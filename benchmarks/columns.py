@@ -44,6 +44,23 @@ def row(outcome: Outcome[S], columns: Sequence[Column[S]]) -> list[str]:
     return [name, *cells]
 
 
+def plain_table(what: str, outcomes: Sequence[Outcome[S]], columns: Sequence[Column[S]]) -> str:
+    """Lay out the medians; who is missing is named.
+
+    The last column says how many times that figure of a row differed between rounds which differed
+    most.
+    """
+
+    def cells(outcome: Outcome[S]) -> list[str]:
+        found = row(outcome, columns)
+        if outcome.peer.missing:
+            return found
+        return [*found, f"{max(spread(outcome.values(each.pick)) for each in columns):.2f}"]
+
+    headers = [what, *(column.title for column in columns), "spread"]
+    return table(headers, [cells(outcome) for outcome in outcomes])
+
+
 def table_beside(
     what: str,
     outcomes: Sequence[Outcome[S]],

@@ -258,7 +258,7 @@ def servers_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     return table_beside(what, outcomes, _COLUMNS, COLUMNS["rate"], OURS, "× ours")
 
 
-add_options = measuring(rounds=3, seconds=3.0, budget=60.0, installs=True)
+add_options = measuring(budget=True, installs=True)
 
 
 def run(options: Namespace) -> Report:

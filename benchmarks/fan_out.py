@@ -16,13 +16,12 @@ from time import monotonic, perf_counter
 from attrs import evolve, frozen
 
 from benchmarks.backends import REDIS, backend, missing
-from benchmarks.columns import Column, row
+from benchmarks.columns import Column, plain_table
 from benchmarks.contest import Outcome
 from benchmarks.figures import Target
 from benchmarks.load import LoadError
 from benchmarks.peers import Peer, python_server
 from benchmarks.processes import cpu_seconds
-from benchmarks.tables import table
 from benchmarks.wrk import META, headers_of, serving
 
 URI = "bench://text"
@@ -182,5 +181,4 @@ def targets(outcomes: Sequence[Outcome[Sample]]) -> list[Target]:
 
 def fan_out_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     """Lay out the medians."""
-    title = f"one update, {SUBSCRIPTIONS:,} subscriptions"
-    return table([title, *(each.title for each in COLUMNS)], [row(e, COLUMNS) for e in outcomes])
+    return plain_table(f"one update, {SUBSCRIPTIONS:,} subscriptions", outcomes, COLUMNS)

@@ -14,7 +14,7 @@ from typing import Any
 from attrs import frozen
 
 from benchmarks.chart import Panel
-from benchmarks.columns import Column, bars, measurements, ratio, row
+from benchmarks.columns import Column, bars, measurements, plain_table, ratio
 from benchmarks.contest import WINDOW, Caller, Outcome, in_rounds
 from benchmarks.eras import TEXT, Calls, Era
 from benchmarks.load import Load, LoadError, write_all
@@ -196,8 +196,7 @@ def update(caller: Caller, listeners: int) -> float:
 
 def features_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     """Lay out the medians; who is missing is named."""
-    headers = ["features, 2026-07-28", *(column.title for column in COLUMNS)]
-    return table(headers, [row(outcome, COLUMNS) for outcome in outcomes])
+    return plain_table("features, 2026-07-28", outcomes, COLUMNS)
 
 
 def ratios_table(outcomes: Sequence[Outcome[Sample]]) -> str:
@@ -233,7 +232,7 @@ def panels(outcomes: Sequence[Outcome[Sample]]) -> list[Panel]:
     return [Panel(title, bars(outcomes, columns[key])) for key, title in titles.items()]
 
 
-add_options = measuring(rounds=3, seconds=1.2, budget=60.0, installs=True, pins=True)
+add_options = measuring(budget=True, installs=True, pins=True)
 
 
 def run(options: Namespace) -> Report:

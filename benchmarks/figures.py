@@ -5,6 +5,7 @@ gives one ratio, and the median of the ratios is the figure. A target is a bound
 """
 
 from collections.abc import Iterable, Sequence
+from math import inf
 from statistics import median
 
 from attrs import frozen
@@ -49,6 +50,13 @@ class Target:
         return "met" if met else "missed"
 
     @property
+    def shortfall(self) -> float:
+        """By what factor the bound is missed: below 1 if it is met, infinite if not measured."""
+        if not self.figure:
+            return inf
+        return self.bound / self.figure if self.at_least else self.figure / self.bound
+
+    @property
     def row(self) -> list[str]:
         sign = "≥" if self.at_least else "≤"
         figure = "-" if self.figure is None else f"{self.figure:.2f}"
@@ -56,7 +64,7 @@ class Target:
 
 
 def targets_table(targets: Iterable[Target]) -> str:
-    """Show every target with its figure and its verdict, those that were missed first."""
+    """Show every target with its figure and its verdict, those that were missed most first."""
     headers = ["target (in this run)", "bound", "figure", "verdict"]
-    worst_first = sorted(targets, key=lambda target: target.verdict == "met")
+    worst_first = sorted(targets, key=lambda target: target.shortfall, reverse=True)
     return table(headers, [target.row for target in worst_first], left=(0, 3))

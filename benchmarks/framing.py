@@ -5,8 +5,7 @@ line in small chunks that copies the line again and again, so there a bare loop 
 of pieces stands beside ours instead, and the other is shown once.
 """
 
-import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from time import perf_counter
@@ -16,7 +15,7 @@ from attrs import frozen
 from benchmarks import decoding
 from benchmarks.chart import Bar, Panel
 from benchmarks.figures import Target, paired_ratio, targets_table
-from benchmarks.report import Report, add_output_options, publish
+from benchmarks.report import Report, measuring, run_alone
 from benchmarks.tables import table
 from trio_mcp.wire.framing import LineDecoder
 
@@ -159,13 +158,12 @@ def run(options: Namespace) -> Report:
     return Report("framing", "\n".join(text), [Panel("framing in MB/s", bars)], figures)
 
 
+add_options = measuring(timed=False)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = ArgumentParser(prog="python -m benchmarks.framing", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="how often each is measured")
-    add_output_options(parser)
-    options = parser.parse_args(arguments)
-    publish([run(options)], options)
+    run_alone("framing", __doc__, add_options, run, arguments)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

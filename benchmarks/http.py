@@ -23,7 +23,7 @@ from time import sleep
 from attrs import evolve, field, frozen
 
 from benchmarks.chart import Bar, Panel
-from benchmarks.figures import Target, paired_ratio, targets_table
+from benchmarks.figures import Target, paired_ratio, spread, targets_table
 from benchmarks.load import LoadError
 from benchmarks.packages import find_fastmcp
 from benchmarks.peers import Peer, find_python, find_typescript, python_server
@@ -258,7 +258,7 @@ def _middle(outcome: Outcome, key: str) -> float:
 
 def servers_table(outcomes: Sequence[Outcome]) -> str:
     """Lay out the medians, and the throughput beside ours; who is missing is named."""
-    headers = [f"HTTP, echo tool, {CONNECTIONS} connections", "req/s", "p99 ms", "× ours"]
+    headers = [f"HTTP, echo tool, {CONNECTIONS} connections", "req/s", "p99 ms", "spread", "× ours"]
     return table(headers, [_row(outcome, outcomes[0]) for outcome in outcomes])
 
 
@@ -270,7 +270,8 @@ def _row(outcome: Outcome, ours: Outcome) -> list[str]:
     if ours.samples:
         figure = f"{paired_ratio(_values(outcome, 'rate'), _values(ours, 'rate')):.2f}"
     rate, p99 = _middle(outcome, "rate"), _middle(outcome, "p99")
-    return [title, f"{rate:,.0f}", f"{p99 * 1e3:.1f}", figure]
+    differed = f"{spread(_values(outcome, 'rate')):.2f}"
+    return [title, f"{rate:,.0f}", f"{p99 * 1e3:.1f}", differed, figure]
 
 
 def panels(outcomes: Sequence[Outcome]) -> list[Panel]:
@@ -288,7 +289,7 @@ def panels(outcomes: Sequence[Outcome]) -> list[Panel]:
     return [Panel(f"HTTP: calls per second, {CONNECTIONS} connections", bars)]
 
 
-add_options = measuring(rounds=3, seconds=3.0, installs=True)
+add_options = measuring(installs=True)
 
 
 def run(options: Namespace) -> Report:

@@ -13,12 +13,11 @@ import trio
 from attrs import field, frozen
 
 from benchmarks.backends import KINDS, Backend, backend, missing
-from benchmarks.columns import Column, row
+from benchmarks.columns import Column, plain_table
 from benchmarks.contest import WINDOW, Outcome
 from benchmarks.load import LoadError
 from benchmarks.peers import Peer
 from benchmarks.processes import Command, cpu_seconds
-from benchmarks.tables import table
 from trio_mcp.store.changes import Append, Delete, News, Put
 from trio_mcp.store.errors import StoreError
 from trio_mcp.store.opening import open_store
@@ -154,10 +153,4 @@ def operations_tables(outcomes: Sequence[Outcome[Sample]]) -> str:
         f"µs, {WINDOW} at once": MANY,
         "processor µs, one at a time": CPU,
     }
-    return "\n\n".join(
-        table(
-            [title, *(each.title for each in columns)],
-            [row(outcome, columns) for outcome in outcomes],
-        )
-        for title, columns in kinds.items()
-    )
+    return "\n\n".join(plain_table(title, outcomes, columns) for title, columns in kinds.items())

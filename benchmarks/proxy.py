@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from benchmarks.chart import Panel
-from benchmarks.columns import Column, bars, measurements, ratio, row
+from benchmarks.columns import Column, bars, measurements, plain_table, ratio
 from benchmarks.contest import WINDOW, Outcome, Sample, contest
 from benchmarks.eras import MODERN
 from benchmarks.figures import Target, targets_table
 from benchmarks.peers import Peer, python_server
 from benchmarks.report import Report, measuring, run_alone
-from benchmarks.tables import table
 
 DIRECT = "trio-mcp"
 PROXIED = "trio-mcp through a proxy"
@@ -53,18 +52,17 @@ def run(options: Namespace) -> Report:
     outcomes = contest(
         peers(),
         rounds=options.rounds,
-        seconds=options.seconds,
+        seconds=options.seconds / 2,  # there are two runs of calls
         budget=options.budget,
         pinned=not options.unpinned,
     )
-    headers = ["proxy, 2026-07-28", *(column.title for column in COLUMNS)]
-    rows = [row(outcome, COLUMNS) for outcome in outcomes]
-    text = f"{table(headers, rows)}\n\n{targets_table(targets(outcomes))}"
+    what = "proxy, 2026-07-28"
+    text = f"{plain_table(what, outcomes, COLUMNS)}\n\n{targets_table(targets(outcomes))}"
     panel = Panel(f"processor µs per call, {WINDOW} in flight", bars(outcomes, COLUMNS[-1]))
     return Report("proxy", text, [panel], measurements(outcomes, COLUMNS))
 
 
-add_options = measuring(rounds=5, seconds=1.2, budget=60.0, pins=True)
+add_options = measuring(budget=True, pins=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

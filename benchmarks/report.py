@@ -4,6 +4,7 @@ import json
 import platform
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +28,20 @@ class Report:
 
 
 def measuring(
-    *,
-    rounds: int,
-    seconds: float,
-    budget: float | None = None,
-    installs: bool = False,
-    pins: bool = False,
+    *, timed: bool = True, budget: bool = False, installs: bool = False, pins: bool = False
 ) -> Callable[[ArgumentParser], None]:
-    """Make what gives a parser a benchmark's options, with these values by default."""
+    """Make what gives a parser those options that a benchmark has.
+
+    All have the same values by default, so that a benchmark alone repeats its part of a run of all.
+    """
 
     def add_options(parser: ArgumentParser) -> None:
         add = parser.add_argument
-        add("--rounds", type=int, default=rounds, help="how often each is measured")
-        add("--seconds", type=float, default=seconds, help="length of a measurement")
-        if budget is not None:
-            add("--budget", type=float, default=budget, help="seconds; no round starts later")
+        add("--rounds", type=int, default=5, help="how often each is measured")
+        if timed:
+            add("--seconds", type=float, default=5.0, help="for each contestant in a round")
+        if budget:
+            add("--budget", type=float, default=inf, help="seconds; no round starts later")
         if installs:
             add("--no-install", action="store_true", help="use packages as they are")
         if pins:

@@ -145,14 +145,14 @@ def stores_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     )
 
 
-add_options = measuring(rounds=2, seconds=3.0, budget=60.0)
+add_options = measuring(budget=True)
 
 
 def run(options: Namespace) -> Report:
     """Measure, and return the report."""
     how = {"rounds": options.rounds, "budget": options.budget}
     single = in_rounds(operations.peers(), operations.take, seconds=options.seconds / 10, **how)
-    outcomes = in_rounds(peers(), take, seconds=options.seconds, **how)
+    outcomes = in_rounds(peers(), take, seconds=options.seconds / 2, **how)  # two kinds of calls
     told = in_rounds(fan_out.peers(), fan_out.take, seconds=options.seconds, **how)
     tables = [
         stores_table(outcomes),

@@ -185,7 +185,7 @@ def targets(outcomes: Sequence[Outcome[Sample]]) -> list[Target]:
     return found
 
 
-add_options = measuring(rounds=2, seconds=1.2, budget=30.0, pins=True)
+add_options = measuring(budget=True, pins=True)
 
 
 def run(options: Namespace) -> Report:
@@ -194,7 +194,7 @@ def run(options: Namespace) -> Report:
         peers(),
         partial(take, pinned=not options.unpinned),
         rounds=options.rounds,
-        seconds=options.seconds / 2,
+        seconds=options.seconds / 2,  # there are two runs
         budget=options.budget,
     )
     panel = Panel(f"results per second, {WINDOW} in flight", bars(outcomes, COLUMNS[1]))

@@ -20,7 +20,7 @@ from benchmarks.columns import Column, bars, measurements, ratio, row, table_bes
 from benchmarks.contest import WINDOW, Caller, Outcome, in_rounds
 from benchmarks.endless import MIB
 from benchmarks.eras import TEXT, Calls, Era
-from benchmarks.figures import Target, targets_table
+from benchmarks.figures import Target, spread, targets_table
 from benchmarks.load import LoadError, write_all
 from benchmarks.packages import (
     FOLDER,
@@ -268,7 +268,7 @@ def servers_table(outcomes: Sequence[Outcome[Sample]]) -> str:
 def guests_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     """Lay out what guests do, each beside ours doing the same; who is missing is named."""
     by_name = {outcome.peer.name: outcome for outcome in outcomes}
-    headers = [f"one cheap tool, @{WINDOW}", "tool", "calls/s", "CPU µs", "× ours"]
+    headers = [f"one cheap tool, @{WINDOW}", "tool", "calls/s", "CPU µs", "spread", "× ours"]
     rows = []
     for guest in GUESTS:
         figure, _ = ratio(outcomes, COLUMNS[guest.kind], guest.name, OURS)
@@ -276,6 +276,8 @@ def guests_table(outcomes: Sequence[Outcome[Sample]]) -> str:
         columns = (COLUMNS[guest.kind], COLUMNS[f"{guest.kind}_cpu"])
         for outcome, times in ((by_name[guest.name], beside), (by_name[OURS], "1.00")):
             title, *cells = row(outcome, columns)
+            if cells:
+                cells.append(f"{spread(outcome.values(columns[0].pick)):.2f}")
             rows.append([title, guest.tool.name, *cells, times] if cells else [title])
     return table(headers, rows, left=(0, 1))
 
@@ -321,7 +323,7 @@ def figures(outcomes: Sequence[Outcome[Sample]]) -> dict[str, Any]:
     }
 
 
-add_options = measuring(rounds=3, seconds=1.2, budget=75.0, installs=True, pins=True)
+add_options = measuring(budget=True, installs=True, pins=True)
 
 
 def run(options: Namespace) -> Report:
@@ -330,7 +332,7 @@ def run(options: Namespace) -> Report:
         peers(install=not options.no_install),
         partial(take, pinned=not options.unpinned),
         rounds=options.rounds,
-        seconds=options.seconds / 2,
+        seconds=options.seconds / 4,  # there are four tools
         budget=options.budget,
     )
     tables = [guests_table(outcomes), "", targets_table(targets(outcomes))]

@@ -126,7 +126,7 @@ def workers_table(outcomes: Sequence[Outcome[Sample]]) -> str:
     return table_beside(what, outcomes, COLUMNS, COLUMNS[0], OURS[1], "× ours")
 
 
-add_options = measuring(rounds=2, seconds=3.0, budget=40.0)
+add_options = measuring(budget=True)
 
 
 def run(options: Namespace) -> Report:

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -235,7 +236,7 @@ def _run_wrk(
                 "wrk",
                 "-t1",
                 f"-c{CONNECTIONS}",
-                f"-d{max(1, round(seconds))}",
+                f"-d{max(1, ceil(seconds))}",
                 "-s",
                 str(script),
                 f"http://127.0.0.1:{port}/mcp",

@@ -4,12 +4,13 @@
     :::
 
 The first word is the record, in `docs/measured`. The second is the part: `run` says how it was
-made; of the benchmarks, a contest by its name; of the conformance suite, `summary`, or the
-scenarios of a side by its name; of the peers, `servers`, `guests`, `clients` and `answers`; of the
-soak, `counted` and `seen`; of the others, `counted`. A record that is missing or broken breaks the
-build.
+made; of the benchmarks, a contest by its name, or `missed` for all bounds that were; of the
+conformance suite, `summary`, or the scenarios of a side by its name; of the peers, `servers`,
+`guests`, `clients` and `answers`; of the soak, `counted` and `seen`; of the others, `counted`. A
+record that is missing or broken breaks the build.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,18 +65,42 @@ def _show_benchmarks(record: Benchmarks, part: str) -> Iterator[nodes.Node]:
         yield _origin(
             record.made,
             {
-                "Seconds for each measurement": f"about {record.seconds:g}",
+                "Seconds for each contestant in a round": f"about {record.seconds:g}",
                 "Servers on stdio": "one processor for the server, one for the load"
                 if record.pinned
                 else "any processor",
+                "Servers over HTTP, and their load": "any processor",
             },
         )
+    elif part == "missed":
+        yield _table(["Part", "Bound that is missed", "Bound", "Figure"], missed(record))
     elif part in record.contests:
         yield from _show_contest(part, record.contests[part])
     elif part in CONTESTS:
         yield _said("This is not in the record yet.")
     else:
-        raise RecordError(f"no contest {part!r}; there are: {', '.join(CONTESTS)}")
+        raise RecordError(f"no contest {part!r}; there are: run, missed, {', '.join(CONTESTS)}")
+
+
+def missed(record: Benchmarks) -> list[list[str]]:
+    """Return all bounds that a run has missed, or not measured: what is missed most comes first."""
+    found = [
+        (_shortfall(bound, figure), [name, target, bound, figure])
+        for name, contest in record.contests.items()
+        for table in contest.tables
+        if table.headers[-1] == "verdict"
+        for target, bound, figure, verdict in table.rows
+        if verdict != "met"
+    ]
+    return [row for _, row in sorted(found, key=lambda pair: pair[0], reverse=True)]
+
+
+def _shortfall(bound: str, figure: str) -> float:
+    """Return by what factor a bound, such as `≤ 1.6`, is missed."""
+    limit, found = float(bound[2:]), 0.0 if figure == "-" else float(figure)
+    if not found:
+        return math.inf
+    return found / limit if bound[0] == "≤" else limit / found
 
 
 def _show_contest(name: str, contest: Contest) -> Iterator[nodes.Node]:

@@ -115,9 +115,9 @@ def test_too_much_too_little_and_errors_are_noticed(said, data, in_order, compla
 
 def test_the_tables_show_figures_who_is_missing_and_ratios(outcomes):
     _, _, ours, missing, theirs = features.features_table(outcomes).split("\n")
-    assert ours.split()[1:] == ["9,000"] * 4 + ["90,000", "11.1"]
+    assert ours.split()[1:] == ["9,000"] * 4 + ["90,000", "11.1", "1.00"]
     assert missing == f"{TYPESCRIPT}  missing: no network"
-    assert theirs.split()[-2:] == ["10,000", "100.0"]
+    assert theirs.split()[-3:] == ["10,000", "100.0", "1.00"]
     _, _, to_typescript, to_python = features.ratios_table(outcomes).split("\n")
     assert to_typescript.split()[-6:] == ["-"] * 6
     assert to_python.split()[-6:] == ["9.0"] * 6  # also where less is better

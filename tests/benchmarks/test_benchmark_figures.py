@@ -56,8 +56,18 @@ def test_the_table_of_targets_shows_bound_figure_and_verdict():
     lines = targets_table([Target("speed", 25, 17.456, True), Target("memory", 0.6, None)]).split(
         "\n"
     )
-    assert lines[2].split() == ["speed", "≥", "25", "17.46", "missed"]
-    assert lines[3].split() == ["memory", "≤", "0.6", "-", "not", "measured:"]
+    assert lines[2].split() == ["memory", "≤", "0.6", "-", "not", "measured:"]
+    assert lines[3].split() == ["speed", "≥", "25", "17.46", "missed"]
+
+
+def test_what_is_missed_most_is_shown_first():
+    speed, time, memory = (
+        Target("speed", 4, 3, True),
+        Target("time", 1.5, 3),
+        Target("memory", 1, 0.5),
+    )
+    _, _, *rows = targets_table([memory, speed, time]).split("\n")
+    assert [row.split()[0] for row in rows] == ["time", "speed", "memory"]
 
 
 def test_columns_are_aligned_and_remarks_stand_alone():

@@ -86,7 +86,7 @@ def test_each_operation_of_a_store_is_measured(kind: str, monkeypatch: pytest.Mo
     found = in_rounds([Peer(kind, NOTHING)], operations.take, rounds=1, seconds=0, budget=1)
     tables = operations.operations_tables(found).split("\n\n")
     for each in tables:
-        assert re.fullmatch(rf"{kind}( +[\d,]+){{5}}", each.split("\n")[-1])
+        assert re.fullmatch(rf"{kind}( +[\d,]+){{5}} +1\.00", each.split("\n")[-1])
 
 
 @pytest.mark.needs("redis-server")

@@ -59,8 +59,8 @@ def test_a_guest_is_compared_with_ours_doing_the_same(outcomes: list[Outcome[Sam
     assert missing == f"{FASTMCP}  missing: fastmcp: no network"
     _, _, guest, beside, gone, *_ = work.guests_table(outcomes).split("\n")
     assert guest.startswith(GUEST)
-    assert guest.split()[-4:] == [GUESTS[0].tool.name, "8,000", "125", "2.00"]
-    assert beside.split() == [OURS, GUESTS[0].tool.name, "4,000", "250", "1.00"]
+    assert guest.split()[-5:] == [GUESTS[0].tool.name, "8,000", "125", "1.00", "2.00"]
+    assert beside.split() == [OURS, GUESTS[0].tool.name, "4,000", "250", "1.00", "1.00"]
     assert gone == f"{GUESTS[1].name}  missing: no npm"
     assert "6,400" in work.remarks()[0]
 

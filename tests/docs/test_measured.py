@@ -7,10 +7,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from attrs import evolve
 
 from benchmarks.picture import picture
 from docs._ext.bars import drawing
 from docs._ext.drawings import part_of_page
+from docs._ext.measured import missed
 from docs._ext.promises import tests_by_row as find_tests
 from docs._ext.records import (
     CONTESTS,
@@ -21,6 +23,7 @@ from docs._ext.records import (
     RecordError,
     Scenario,
     Soak,
+    Table,
     load,
 )
 from tests.conformance.install import VERSION
@@ -38,8 +41,28 @@ SHOWN = re.compile(r"^:::\{measured\} (\w+) (\w+)$", re.MULTILINE)
 def test_every_contest_is_on_the_page() -> None:
     shown = SHOWN.findall((DOCS / "benchmarks.md").read_text())
     assert {name for name, _ in shown} == {"benchmarks"}
-    assert sorted(part for _, part in shown) == sorted(["run", *CONTESTS])
+    assert sorted(part for _, part in shown) == sorted(["run", "missed", *CONTESTS])
     assert set(good()["contests"]) <= set(CONTESTS)
+
+
+def test_all_bounds_that_are_missed_are_shown_the_worst_first() -> None:
+    record = load(MEASURED / "benchmarks.json", Benchmarks, "make bench")
+    verdicts = [
+        row[-1]
+        for contest in record.contests.values()
+        for each in contest.tables
+        if "verdict" in each.headers
+        for row in each.rows
+    ]
+    assert len(missed(record)) == len(verdicts) - verdicts.count("met")
+    record.contests["http"].tables[:] = [
+        Table(
+            ["target", "bound", "figure", "verdict"],
+            [["a", "≥ 4", "3.00", "missed"], ["b", "≤ 1", "9.00", "missed"]],
+        )
+    ]
+    only = evolve(record, contests={"http": record.contests["http"]})
+    assert missed(only) == [["http", "b", "≤ 1", "9.00"], ["http", "a", "≥ 4", "3.00"]]
 
 
 def test_every_contest_is_a_benchmark() -> None:
