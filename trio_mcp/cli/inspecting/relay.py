@@ -106,7 +106,7 @@ class Relay:
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        http = HttpRequest(scope, receive, send)
+        http = HttpRequest(scope, receive, send, self)
         with suppress(Disconnected):
             try:
                 await self._route(http)

@@ -19,12 +19,13 @@ import trio
 from trio_mcp.background import background_nursery
 from trio_mcp.peer.channel import ReplyChannel
 from trio_mcp.transports.http.request import (
+    Body,
     Disconnected,
     Header,
     HttpRequest,
     Pieces,
+    body_of,
     event_of,
-    pieces_of,
 )
 from trio_mcp.wire.answers import Reply, reply_line
 from trio_mcp.wire.errors import (
@@ -220,29 +221,28 @@ async def ending_in_order(http: HttpRequest, work: Callable[[], Awaitable[None]]
             await trio.lowlevel.checkpoint()  # where the cancellation from outside is raised
 
 
-def outgoing(http: HttpRequest, id: Id, reply: Reply | None) -> Pieces | None:
+def outgoing(http: HttpRequest, id: Id, reply: Reply | None) -> Body | None:
     """Encode an answer for `finish`: as an event if the response has begun as a stream."""
     if reply is None:
         return None
     line = reply_line(id, reply)
-    if http.started:
-        return event_of(line)
-    return pieces_of(line, 1)
+    return event_of(line) if http.started else body_of(line)
 
 
 def finish(
-    http: HttpRequest, answer: Pieces | None, status: int = 200, headers: Iterable[Header] = ()
+    http: HttpRequest, answer: Body | None, status: int = 200, headers: Iterable[Header] = ()
 ) -> Awaitable[None]:
     """Send an answer, or end the stream that the response has begun as."""
     if http.started:
-        return _end(http, answer or Pieces())
+        return _end(http, answer)
     if answer is None:  # the client has cancelled it
         return http.respond(202, headers=headers)
     return http.respond(status, answer, headers=headers)
 
 
-async def _end(http: HttpRequest, pieces: Pieces) -> None:
-    await http.send_pieces(pieces)
+async def _end(http: HttpRequest, answer: Body | None) -> None:
+    if answer is not None:
+        await http.send_pieces(Pieces((answer,)) if isinstance(answer, bytes) else answer)
     await http.end_stream()
 
 

@@ -271,7 +271,7 @@ class HttpApp:
             self._requests += 1
             try:
                 id = f"{self._name}-{next(self._numbers):x}"
-                http, telemetry = HttpRequest(scope, receive, send, id), self._telemetry
+                http, telemetry = HttpRequest(scope, receive, send, self, id), self._telemetry
                 await (self._serve(http) if telemetry is None else self._trace(http, telemetry))
             finally:
                 self._requests -= 1
@@ -364,7 +364,8 @@ class HttpApp:
         if not is_post and is_preflight(http):
             await self._allow(http)
             return
-        await self._guard.check(http)
+        if not self._guard.knows(http):
+            await self._guard.check(http)
         if not is_post:  # which may need more, so that is seen when it has been read
             self._guard.require(http)
         answer = methods.get(http.method)

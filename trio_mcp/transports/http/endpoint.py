@@ -45,17 +45,16 @@ from trio_mcp.transports.http.posted import (
     accepts,
     bad_message,
     check_headers,
-    check_json,
+    check_message,
     read_message,
 )
 from trio_mcp.transports.http.request import (
     EVENTS,
-    JSON,
     Disconnected,
     HttpRequest,
     Methods,
     Refusal,
-    pieces_of,
+    body_of,
     stopping,
 )
 from trio_mcp.transports.http.session import HttpSession
@@ -134,9 +133,7 @@ class McpEndpoint:
     # -- POST -----------------------------------------------------------------------------
 
     async def _post(self, http: HttpRequest) -> None:
-        check_json(http)
-        if not accepts(http, JSON, EVENTS):
-            raise Refusal(406, "The client must accept application/json and text/event-stream.")
+        check_message(http)
         # To answer it may last forever, so nothing of the message is kept here.
         answering = self._answering(http, (await read_message(http, self._server.limits))[0])
         await answering
@@ -343,7 +340,7 @@ class McpEndpoint:
         async def answer() -> None:
             begun = await session.begin(request, http)
             if isinstance(begun, Result | McpError):
-                body = pieces_of(reply_line(request.id, begun), 1)
+                body = body_of(reply_line(request.id, begun))
                 await http.respond(200, body, headers=session.headers)
             else:
                 await begun.answer(http, self._policy.keep_alive)

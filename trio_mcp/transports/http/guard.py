@@ -84,6 +84,7 @@ class Guard:
         self._origins = {url.lower().rstrip("/") for url in policy.allowed_origins}
         self._proxies = Proxies(policy.trusted_proxies)
         self._asks = policy.asks_for_tokens
+        self._has_rate = policy.rate is not None
         self._told: set[str] = set()
         """What the log has said how to allow."""
 
@@ -127,6 +128,26 @@ class Guard:
         address = self._proxies.network_of(request.peer, forwarded)
         request.client_address = request.owner = address
 
+    def knows(self, request: HttpRequest) -> bool:
+        """Note whose a request is, if its head was checked before and nothing else has to be.
+
+        Returns:
+            Whether that is so. Otherwise, `check` has to decide.
+        """
+        visitor = request.head.visitor
+        if visitor is None or self._has_rate:
+            return False
+        if self._asks:
+            authorization = self._known(request)
+            if authorization is None:
+                return False
+            request.client_address, request.answer_headers = visitor
+            request.authorize(authorization)
+        else:
+            request.client_address, request.answer_headers = visitor
+            request.owner = request.client_address
+        return True
+
     async def check(self, request: HttpRequest) -> None:
         """Note whose a request is, or refuse it: by host, origin (403), token (401) or rate (429).
 
@@ -134,6 +155,7 @@ class Guard:
         """
         self.check_origin(request)
         self._note_address(request)
+        request.head.visitor = request.client_address, request.answer_headers
         if self._policy.rate is None:
             if self._asks:
                 request.authorize(self._known(request) or await self._authorize(request))
@@ -211,7 +233,7 @@ class Guard:
         header = request.headers.get(b"authorization")
         if self._authenticator is None or header is None or request.scope.get("query_string"):
             return None  # in the query there could be a token as well
-        return self._authenticator.known(header, request.kept)
+        return self._authenticator.known(header, request.head.digests)
 
     async def _authorize(self, request: HttpRequest) -> Authorization:
         try:

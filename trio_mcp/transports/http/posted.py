@@ -75,6 +75,15 @@ def _add_trace(message: Message, trace: dict[str, str]) -> None:
                 request.params["_meta"] = {**meta, **trace}
 
 
+def check_message(http: HttpRequest) -> None:
+    """Refuse a POST that brings no JSON (415), or whose client does not read all answers (406)."""
+    if not http.head.is_message:
+        check_json(http)
+        if not accepts(http, JSON, EVENTS):
+            raise Refusal(406, "The client must accept application/json and text/event-stream.")
+        http.head.is_message = True
+
+
 def check_json(http: HttpRequest) -> None:
     """Refuse a POST that does not say that it brings JSON (415)."""
     kind = http.headers.get(b"content-type", b"")
@@ -122,29 +131,23 @@ def check_headers(http: HttpRequest, request: Request, catalogue: Catalogue) -> 
         version = None
     if not isinstance(name, str):  # as above
         name = None
-    said = headers.get(VERSION), headers.get(METHOD), headers.get(NAME)
-    is_short = len(version or "") + len(method) + len(name or "") < _SHORT
-    (_compare_usual if is_short else _compare_all)((version, method, name), said)
+    meant = version, method, name
+    if meant != http.head.meant:
+        _compare_all(meant, headers)
+        http.head.meant = meant
     if name is not None:
         tool = catalogue.tools.get(name) if method == CALL_TOOL.name else None
         if tool is not None and (mirrored := tool.mirrored):
             _check_parameters(headers, mirrored, params.get("arguments"))
 
 
-def _compare_all(
-    meant: tuple[str | None, str, str | None],
-    said: tuple[bytes | None, bytes | None, bytes | None],
-) -> None:
+def _compare_all(meant: tuple[str | None, str, str | None], headers: Mapping[bytes, bytes]) -> None:
     version, method, name = meant
     if version is not None:
-        _compare("MCP-Protocol-Version", said[0], version)
-    _compare("Mcp-Method", said[1], method)
+        _compare("MCP-Protocol-Version", headers.get(VERSION), version)
+    _compare("Mcp-Method", headers.get(METHOD), method)
     if name is not None:
-        _compare("Mcp-Name", said[2], name, encoded=True)
-
-
-_compare_usual = lru_cache(maxsize=1024)(_compare_all)
-"""The same for methods and names that come again and again. It keeps those that agree."""
+        _compare("Mcp-Name", headers.get(NAME), name, encoded=True)
 
 
 def _check_parameters(

@@ -44,6 +44,9 @@ _STREAM_HEADERS: Final[list[Header]] = [
 Pieces = deque[bytes]
 """What is sent, in bounded pieces, so that memory is given back while a slow client reads."""
 
+Body = bytes | Pieces
+"""The body of a response: in one piece, if it is short."""
+
 _PIECE_BYTES: Final = 256 * 1024
 
 
@@ -54,6 +57,11 @@ def pieces_of(data: bytes, left_out: int = 0) -> Pieces:
         return deque((data[:size],))
     places = range(0, size, _PIECE_BYTES)
     return deque(data[at : min(at + _PIECE_BYTES, size)] for at in places)
+
+
+def body_of(line: bytes) -> Body:
+    """Make the body that is a message, of its line."""
+    return line[:-1] if len(line) <= _PIECE_BYTES else pieces_of(line, 1)
 
 
 def event_of(line: bytes, id: str | None = None) -> Pieces:
@@ -108,6 +116,55 @@ class Disconnected(Exception):
     """The client has left."""
 
 
+class RequestHead:
+    """What an app knows of a request from its head alone. Requests with equal heads share one.
+
+    A client that keeps its connection sends much the same head again and again. What is found out
+    from the head, and from nothing else that may change, is noted here, and found out once.
+    """
+
+    visitor: tuple[str, tuple[Header, ...]] | None = None
+    """The address that it came from, and headers for its answers; noted by the guard of the app
+    when host and origin were found to be right."""
+    is_message: bool = False
+    """Whether a POST with it was found to bring a message, from a client that reads answers."""
+    meant: tuple[str | None, str, str | None] | None = None
+    """Revision, method and name in a body that were found to agree with it."""
+
+    def __init__(self, scope: Scope, digests: dict[bytes, bytes]) -> None:
+        self.method: Final[str] = scope["method"]
+        root, path = scope.get("root_path"), scope["path"]
+        self.path: Final[str] = _path_below(root, path) if root else path
+        client: Any = scope.get("client")
+        self.peer: Final[str | None] = client[0] if client else None
+        given = list(scope["headers"])
+        headers = dict(given)
+        if len(headers) < len(given):  # some are repeated
+            headers = {}
+            for name, value in given:
+                headers[name] = headers[name] + b", " + value if name in headers else value
+        self.headers: Final = headers
+        self.digests: Final = digests
+        """That of the last token on the connection, by its header."""
+        self._seen = (self.method, root, path, client, given)
+
+    def is_of(self, scope: Scope) -> bool:
+        """Whether a request has this head."""
+        get = scope.get
+        return self._seen == (
+            scope["method"], get("root_path"), scope["path"], get("client"), scope["headers"]
+        )  # fmt: skip
+
+
+def _head_of(scope: Scope, kept: dict[Any, Any], app: object) -> RequestHead:
+    """Return the last head of a connection as this app has seen it, if it is that of a request."""
+    last: RequestHead | None = kept.get(app)
+    if last is not None and last.is_of(scope):
+        return last
+    head = kept[app] = RequestHead(scope, {} if last is None else last.digests)
+    return head
+
+
 class HttpRequest:
     """A request that is being answered.
 
@@ -115,6 +172,7 @@ class HttpRequest:
         scope: Its scope in ASGI, and the functions that go with it.
         receive: Waits for a part of it.
         send: Sends a part of the response.
+        app: The app that answers it.
         id: Tells it from all other requests, at any instance, in the log.
     """
 
@@ -140,30 +198,24 @@ class HttpRequest:
     _is_stream: bool = False
     _is_ended: bool = False  # if it is a stream
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, id: str = "") -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, app: object, id: str = ""
+    ) -> None:
         self.scope = scope
         self.receive = receive
         self.send = send
         self.id = id
         self._direct = direct_exchange(receive, send)
-        self.method: Final[str] = scope["method"]
-        root, path = scope.get("root_path"), scope["path"]
-        self.path: Final[str] = _path_below(root, path) if root else path
-        """The path below the place where the app is mounted."""
         extensions = scope.get("extensions") or {}
         self.cancels: Final = CANCELS in extensions
         """Whether it is cancelled when its client leaves, by who has brought it."""
-        self.kept: Final[dict[Any, Any]] = extensions.get(CONNECTION, {})
-        """What is kept for its connection, as far as that is known."""
-        client: Any = scope.get("client")
-        self.peer: Final[str | None] = client[0] if client else None
-        given = list(scope["headers"])
-        headers = dict(given)
-        if len(headers) < len(given):  # some are repeated
-            headers = {}
-            for name, value in given:
-                headers[name] = headers[name] + b", " + value if name in headers else value
-        self.headers: Final = headers
+        head = _head_of(scope, extensions.get(CONNECTION, {}), app)
+        self.head: Final = head
+        self.method: Final = head.method
+        self.path: Final = head.path
+        """The path below the place where the app is mounted."""
+        self.peer: Final = head.peer
+        self.headers: Final = head.headers
         """The headers; of a repeated one, all values with commas between."""
 
     def authorize(self, authorization: Authorization) -> None:
@@ -239,18 +291,18 @@ class HttpRequest:
     async def respond(
         self,
         status: int,
-        body: bytes | Pieces = b"",
+        body: Body = b"",
         content_type: bytes = JSON,
         headers: Iterable[Header] = (),
     ) -> None:
         """Answer with a body. Pieces are taken out as they are sent."""
+        if self._direct is not None and body.__class__ is bytes and 0 < len(body) <= _PIECE_BYTES:
+            self.started, self.status = True, status
+            fields = (*headers, (b"content-type", content_type), *self.answer_headers)
+            await self._direct.respond(status, fields, body)
+            return
         pieces = pieces_of(body) if isinstance(body, bytes) else body
         head = list(headers)
-        if self._direct is not None and len(pieces) == 1 and pieces[0]:
-            head.append((b"content-type", content_type))
-            self._begin(status, head)
-            await self._direct.respond(status, head, pieces.popleft())
-            return
         length = sum(map(len, pieces))
         if status != _NOT_MODIFIED:  # which would speak of the body that it does not have
             head.append((b"content-length", b"%d" % length))
@@ -314,14 +366,10 @@ class HttpRequest:
     async def send_raw(self, data: bytes) -> None:
         await self._put({"type": "http.response.body", "body": data, "more_body": True})
 
-    def _begin(self, status: int, headers: list[Header]) -> None:
-        self.started = True
-        self.status = status
-        headers += self.answer_headers
-
     async def _start(self, status: int, headers: list[Header]) -> None:
-        self._begin(status, headers)
-        await self._put({"type": "http.response.start", "status": status, "headers": headers})
+        self.started, self.status = True, status
+        head = [*headers, *self.answer_headers]
+        await self._put({"type": "http.response.start", "status": status, "headers": head})
 
     async def cut_short(self) -> None:
         """End a response that is not complete, if that can be done in good order."""

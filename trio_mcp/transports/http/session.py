@@ -36,12 +36,12 @@ from trio_mcp.telemetry import HTTP
 from trio_mcp.transports.http.bodies import LongBody
 from trio_mcp.transports.http.events import EventStore
 from trio_mcp.transports.http.request import (
+    Body,
     HttpRequest,
-    Pieces,
     Refusal,
+    body_of,
     no_session,
     no_stream,
-    pieces_of,
 )
 from trio_mcp.transports.http.session_options import SessionOptions
 from trio_mcp.transports.http.sharing.interface import STANDALONE, EventStream, SessionSharing
@@ -82,7 +82,7 @@ class SessionStream(ReplyChannel):
         self.reader: HttpRequest | None = None
         self.finished = False
         self._is_known = False  # to the client, by the id of an event
-        self._body: Pieces | None = None  # the answer, if it is all that there is to send
+        self._body: Body | None = None  # the answer, if it is all that there is to send
         self.closing = False
         self.changed: Final = trio.lowlevel.ParkingLot()
 
@@ -141,7 +141,7 @@ class SessionStream(ReplyChannel):
         if self.finished:
             return
         if line is not None and not (self.last or self._is_known):
-            self._body = pieces_of(line, 1)
+            self._body = body_of(line)
         elif line is not None:
             self._add(line)
         self.finished = True
