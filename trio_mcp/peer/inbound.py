@@ -60,12 +60,14 @@ class Cause(Enum):
 
 
 class Scope(AbstractContextManager[object, bool], Protocol):
-    """What a call runs in (a `trio.CancelScope`)."""
+    """What a call runs in (a `trio.CancelScope`, or a `CallScope` in place of one)."""
 
     deadline: float
     """When it is cancelled by itself, by Trio's clock."""
-    cancelled_caught: bool
-    """Whether the work was ended by it."""
+
+    @property
+    def cancelled_caught(self) -> bool:
+        """Whether the work was ended by it."""
 
     @property
     def cancel_called(self) -> bool:
