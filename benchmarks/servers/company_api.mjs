@@ -46,8 +46,9 @@ function answer(path) {
 createServer(async (request, response) => {
   response.setHeader("Content-Type", "application/json");
   if (request.method === "POST") {
-    const body = Buffer.concat(await request.toArray());
-    response.end(JSON.stringify(calculate(JSON.parse(body))));
+    const pieces = await request.toArray().catch(() => null);
+    if (pieces === null) return; // the client has left
+    response.end(JSON.stringify(calculate(JSON.parse(Buffer.concat(pieces)))));
     return;
   }
   if (!answers.has(request.url)) answers.set(request.url, JSON.stringify(answer(request.url)));
