@@ -60,14 +60,12 @@ class Cause(Enum):
 
 
 class Scope(AbstractContextManager[object, bool], Protocol):
-    """What a call runs in (a `trio.CancelScope`, or a `CallScope` in place of one)."""
+    """What a call runs in (a `trio.CancelScope`)."""
 
     deadline: float
     """When it is cancelled by itself, by Trio's clock."""
-
-    @property
-    def cancelled_caught(self) -> bool:
-        """Whether the work was ended by it."""
+    cancelled_caught: bool
+    """Whether the work was ended by it."""
 
     @property
     def cancel_called(self) -> bool:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from math import inf
 
 import trio
+from trio import CancelScope  # by itself, as each call needs one: `trio` looks names up slowly
 from trio.lowlevel import Task
 
 from trio_mcp.loggers import logger_of
 from trio_mcp.peer.inbound import Inbound, InboundRequest, Slots
-from trio_mcp.peer.kept_scope import KeptScope, scope_until
 from trio_mcp.wire.answers import Reply, Result
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 
@@ -49,12 +49,8 @@ class Runner:
         self._drains = 0  # so many wait there: each call asks, and asking the lot costs more
         self._answered = trio.lowlevel.ParkingLot()  # where `drain` waits
 
-    async def run(self, request: InboundRequest, kept: KeptScope | None = None) -> None:
+    async def run(self, request: InboundRequest) -> None:
         """Run a request's call once it has a slot, send the response, and close the request.
-
-        Args:
-            request: The request.
-            kept: What its cancel scope may be borrowed from, if that is of the current task.
 
         Cancelled, the call is cancelled, and nothing is sent. What the call has left open in the
         task is ended.
@@ -62,15 +58,12 @@ class Runner:
         task = trio.lowlevel.current_task()
         before = len(task.child_nurseries)
         try:
-            is_ours = kept is not None and kept.task is task
-            await self.run_in_call_task(request, kept if is_ours else None)
+            await self.run_in_call_task(request)
         finally:
             if len(task.child_nurseries) > before:
                 await end_nurseries(task, before, request.label)
 
-    async def run_in_call_task(
-        self, request: InboundRequest, kept: KeptScope | None = None
-    ) -> None:
+    async def run_in_call_task(self, request: InboundRequest) -> None:
         """Do the same in a task that ends by itself what a call has left open (`CallTasks`)."""
         inbound = request.inbound
         try:
@@ -79,7 +72,7 @@ class Runner:
             if request.has_slots or request.long_lived:
                 request.started = now = self.now()
                 deadline = now + request.timeout
-                request.scope = scope = scope_until(deadline, kept)
+                request.scope = scope = CancelScope(deadline=deadline)
                 request.overseer = self
                 request.due = due = deadline + self._cancel_timeout
                 self._running.add(request)

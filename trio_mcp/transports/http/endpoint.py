@@ -261,7 +261,7 @@ class McpEndpoint:
                 return
             if request.long_lived:
                 http.leave_long_body()
-            run = partial(self._runner.run, request, http.kept_scope)
+            run = partial(self._runner.run, request)
             if request.may_notify:
                 channel = request.channel = queued = QueuedChannel(
                     http, self._policy.keep_alive, self._server.limits.max_outgoing_bytes

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field
 
-from trio_mcp.peer.kept_scope import KeptScope
 from trio_mcp.transports.http.bodies import SHORT, Bodies, LongBody, NoRoom
 from trio_mcp.transports.http.server.asgi import (
     CANCELS,
     CONNECTION,
-    SCOPE,
     AsgiApp,
     Message,
     Receive,
@@ -211,8 +209,6 @@ class HttpRequest:
         extensions = scope.get("extensions") or {}
         self.cancels: Final = CANCELS in extensions
         """Whether it is cancelled when its client leaves, by who has brought it."""
-        self.kept_scope: Final[KeptScope | None] = extensions.get(SCOPE)
-        """What a call that runs in the task of its connection can borrow its cancel scope from."""
         head = _head_of(scope, extensions.get(CONNECTION, {}), app)
         self.head: Final = head
         self.method: Final = head.method

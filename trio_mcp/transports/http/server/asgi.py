@@ -55,9 +55,6 @@ CANCELS = "trio_mcp.cancels"
 CONNECTION = "trio_mcp.connection"
 """The extension with what an app keeps for as long as the connection lasts: any dictionary."""
 
-SCOPE = "trio_mcp.scope"
-"""The extension with a `KeptScope`: that of the connection's task, where requests are served."""
-
 Address = tuple[str, int] | str
 """Host and port, or the path of a Unix socket (empty for a client, which has none)."""
 

@@ -22,9 +22,8 @@ from typing import Final, Literal
 import trio
 
 from trio_mcp.loggers import logger_of
-from trio_mcp.peer.kept_scope import KeptScope
 from trio_mcp.system.pipe import pipe_over
-from trio_mcp.transports.http.server.asgi import SCOPE, Message, Scope, base_scope
+from trio_mcp.transports.http.server.asgi import Message, Scope, base_scope
 from trio_mcp.transports.http.server.body import Body, body_of
 from trio_mcp.transports.http.server.head import Head, HeadReader
 from trio_mcp.transports.http.server.response import Refused, Response, ResponseError
@@ -90,9 +89,7 @@ class Connection:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     self._nursery = nursery
-                    with KeptScope() as kept:
-                        self._base_scope["extensions"][SCOPE] = kept
-                        await self._serve()
+                    await self._serve()
                     self.end()
             self._nursery = None
             self._read_deadline = self._write_deadline = inf
