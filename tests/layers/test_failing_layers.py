@@ -116,23 +116,28 @@ async def test_the_conversion_of_a_result(
     assert await failure(registry_with(add), caplog) == "Tool add failed in its layer converting"
 
 
-@contextmanager
-def fails_first(call: Any) -> Iterator[None]:
-    raise ValueError("s3cret")
-    yield
+class FailsFirst:
+    def begin(self) -> float:
+        raise ValueError("s3cret")
+
+    def end(self, request: Any, began: float) -> None:
+        raise AssertionError
 
 
-@contextmanager
-def fails_last(call: Any) -> Iterator[None]:
-    yield
-    raise ValueError("s3cret")
+class FailsLast:
+    def begin(self) -> float:
+        return 1.5
+
+    def end(self, request: Any, began: float) -> None:
+        assert began == 1.5
+        raise ValueError("s3cret")
 
 
-@pytest.mark.parametrize("observe", [fails_first, fails_last])
+@pytest.mark.parametrize("observer", [FailsFirst(), FailsLast()])
 async def test_what_observes_calls_outside_of_everything(
-    observe: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    observer: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "Server", partial(Server, observe=observe))
+    monkeypatch.setattr(stream, "Server", partial(Server, observer=observer))
     registry = registry_with()
     assert await failure(registry, caplog) == "Tool add failed in its layer observing"
 

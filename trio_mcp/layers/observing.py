@@ -1,27 +1,35 @@
-"""Metrics: a context manager around a call."""
+"""Metrics: an observer counts each call, and measures how long it takes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Protocol
 
 from trio_mcp.layers.answering import internal_error
 from trio_mcp.layers.call import Call, Handler, Layer
 
-Observe = Callable[[Any], AbstractContextManager[None]]
-"""Entered around each call; its argument is the request that is answered."""
+
+class Observer(Protocol):
+    """Counts calls, and measures them."""
+
+    def begin(self) -> float:
+        """Count a call that begins. Returns the time, by a clock of its own."""
+
+    def end(self, request: Any, began: float) -> None:
+        """Count a call that has ended; `request` is what it answers."""
 
 
-def observing(observe: Observe) -> Layer:
-    """Make the layer that enters a context manager around each call."""
+def observing(observer: Observer) -> Layer:
+    """Make the layer that has each call observed."""
 
     def layer(inner: Handler) -> Handler:
         async def run(call: Call) -> Any:
             try:
-                with observe(call.exchange):
+                began = observer.begin()
+                try:
                     return await inner(call)
-            except Exception as error:  # of `observe`: within, all exceptions are answered
+                finally:
+                    observer.end(call.exchange, began)
+            except Exception as error:  # of the observer: within, all exceptions are answered
                 call.exchange.log_error("%s failed in its layer observing", error)
                 return internal_error(call.entry)
 

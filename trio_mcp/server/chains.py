@@ -24,7 +24,7 @@ class Chains:
     def __init__(self, server: Server) -> None:
         self._catalogue = server.catalogue  # and not the server, which has these chains
         self._wrapping = server.wrapping
-        self._observe = server.observe
+        self._observer = server.observer
         self._usual: dict[str, Handler] = {}
         self._bare: dict[str, bool] = {}
         self._bridges = -1  # how many log bridges there were when the chains were composed
@@ -64,10 +64,10 @@ class Chains:
     def layers(self, method: str, resumes: bool = False, binds: bool = False) -> list[NamedLayer]:
         """Return the layers around calls of a method, outermost first."""
         found: list[NamedLayer] = []
-        if self._observe is not None:
+        if self._observer is not None:
             from trio_mcp.layers.observing import observing
 
-            found.append(("observing", observing(self._observe)))
+            found.append(("observing", observing(self._observer)))
         if is_wanted():
             found.append(("naming", naming))
         found.append(("answering", answering))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -17,8 +16,8 @@ from trio_mcp.wire.jsonrpc import Json
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.revisions import META_SERVER_INFO, Revision
 
-Observe = Callable[[Any], AbstractContextManager[None]]
-"""Entered around each call (a `HandlerCall`)."""
+if TYPE_CHECKING:  # few servers count their calls
+    from trio_mcp.layers.observing import Observer
 
 OnRefusal = Callable[[str, str | None, str], None]
 
@@ -30,7 +29,7 @@ class Server:
         opened: What is open while it is served; `None` where `open` is called later.
         wrapping: By method, the extensions that run something around it, where these are not all.
         middleware: What runs around requests, where that is not the registry's.
-        observe: Entered around each call that runs a handler.
+        observer: Counts each call that runs a handler.
         on_refusal: Called with kind, name (if there is such a thing) and outcome of each call that
             is refused before.
     """
@@ -40,7 +39,7 @@ class Server:
         registry: Registry,
         limits: Limits,
         opened: Opened | None = None,
-        observe: Observe | None = None,
+        observer: Observer | None = None,
         on_refusal: OnRefusal | None = None,
         wrapping: Mapping[str, list[Any]] | None = None,
         middleware: Sequence[Any] | None = None,
@@ -62,7 +61,7 @@ class Server:
         """The layers around its calls (`Chains`); for the dispatcher to keep here."""
         self.handlers: Any = None
         """Who answers what; for the dispatcher to keep here at the first request."""
-        self.observe = observe
+        self.observer = observer
         self.open(opened or Opened())
         self.threads = trio.CapacityLimiter(limits.max_worker_threads)
         self.lookups = trio.Lock()

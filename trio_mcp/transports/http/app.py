@@ -166,7 +166,7 @@ class HttpApp:
                 if auth is not None:
                     here.opened.provider_tokens.update(auth.provider_tokens)
             metrics, policy = self.metrics, self._policy
-            watch = metrics.observe_call, metrics.refused
+            watch = metrics, metrics.refused
             server = self._server = Server(self.registry, self._limits, here.opened, *watch)
             server.states = sharing.states or server.states
             await sharing.start(here.nursery)

@@ -101,7 +101,7 @@ class _Calls:
 
 
 class Metrics:
-    """The metrics of one app.
+    """The metrics of one app, and the `Observer` of its calls.
 
     Args:
         prometheus: A registry of prometheus_client, which has these metrics as well while the app
@@ -129,8 +129,13 @@ class Metrics:
 
     # -- what is counted ------------------------------------------------------------------
 
-    def observe_call(self, call: HandlerCall) -> _Observation:
-        return _Observation(self, call)
+    def begin(self) -> float:
+        self.in_flight += 1
+        return perf_counter()
+
+    def end(self, call: HandlerCall, began: float) -> None:
+        self.in_flight -= 1
+        self.ended(call, perf_counter() - began)
 
     def ended(self, call: HandlerCall, seconds: float) -> None:
         entry = call.entry
@@ -259,21 +264,3 @@ def log_totals(name: str, snapshot: Snapshot) -> None:
     )
     told = "%s has stopped, after %d calls, of which %d failed"
     logger.info(told, name, calls, failed, extra={"metrics": snapshot})
-
-
-class _Observation:
-    """One call, while it runs."""
-
-    __slots__ = ("_began", "_call", "_metrics")
-
-    def __init__(self, metrics: Metrics, call: HandlerCall) -> None:
-        self._metrics = metrics
-        self._call = call
-
-    def __enter__(self) -> None:
-        self._metrics.in_flight += 1
-        self._began = perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self._metrics.in_flight -= 1
-        self._metrics.ended(self._call, perf_counter() - self._began)

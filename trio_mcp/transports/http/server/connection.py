@@ -76,6 +76,7 @@ class Connection:
         self._torn = False  # a response was written in part
         self._last_words: Refused | None = None
         self._base_scope = base_scope(stream, service.root_path)
+        self._scoped: Head | None = None  # of which there is all but the headers in it
         client = self._base_scope["client"]
         self.owner: Final = "" if client is None else network_of(client[0])
         """Who has it, as far as the address tells."""
@@ -245,15 +246,16 @@ class Connection:
             self._say_at_last(Refused(500, "The server failed to answer this request."))
 
     def _scope_of(self, head: Head) -> Scope:
-        return {
-            **self._base_scope,
-            "http_version": head.http_version,
-            "method": head.method,
-            "path": head.path,
-            "raw_path": head.raw_path,
-            "query_string": head.query,
-            "headers": head.headers.copy(),  # which the app may change
-        }
+        if head is not self._scoped:
+            self._scoped = head
+            self._base_scope.update(
+                http_version=head.http_version,
+                method=head.method,
+                path=head.path,
+                raw_path=head.raw_path,
+                query_string=head.query,
+            )
+        return {**self._base_scope, "headers": head.headers.copy()}  # which the app may change
 
     # Reading ---------------------------------------------------------------------------------
 

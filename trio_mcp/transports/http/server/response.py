@@ -104,13 +104,13 @@ class Response:
         self, status: int, headers: Sequence[tuple[bytes, bytes]], data: bytes, date: bytes
     ) -> bytes:
         """Take a whole response: what `start` and `body` do together, which raise the same."""
-        self.start(status, headers)
-        if self.keep_alive and self._is_usual and len(headers) <= _USUAL:  # by the shortest way
-            begin, length, closes, dated = _seen_beginning_of(status, tuple(headers))
-            if length is None and not (closes or dated or status in _BODILESS):
-                self._delimiter = "length"
+        if self.keep_alive and self._is_usual and not self._status and len(headers) <= _USUAL:
+            plain = _plain_beginning_of(status, tuple(headers))  # by the shortest way
+            if plain:
+                self._status, self._delimiter = status, "length"
                 self.begun = self.complete = True
-                return b"%bcontent-length: %d\r\n%b\r\n%b" % (begin, len(data), date, data)
+                return b"%b%d\r\n%b\r\n%b" % (plain, len(data), date, data)
+        self.start(status, headers)
         return self.body(data, False, date)
 
     def body(self, data: bytes, more: bool, date: bytes) -> bytes:
@@ -224,6 +224,15 @@ def _beginning_of(
 
 
 _seen_beginning_of = lru_cache(maxsize=1024)(_beginning_of)
+
+
+@lru_cache(maxsize=1024)
+def _plain_beginning_of(status: int, headers: tuple[tuple[bytes, ...], ...]) -> bytes:
+    """Write down the same up to the body's length, if nothing stands between. Empty if not so."""
+    if status in _BODILESS or status not in _STATUS_LINES or status < HTTPStatus.OK:
+        return b""
+    begin, length, closes, dated = _beginning_of(status, headers)
+    return b"" if length is not None or closes or dated else begin + b"content-length: "
 
 
 def _parse_length(value: bytes, before: int | None) -> int:
