@@ -82,7 +82,10 @@ class CallTasks:
             self._send(1)
         return None
 
-    async def begin_here(self, call: InboundRequest, on_wait: Callable[[], None]) -> bool:
+    @coroutine
+    def begin_here(
+        self, call: InboundRequest, on_wait: Callable[[], None]
+    ) -> Generator[Any, Any, bool]:
         """Run a call in the current task, which is not one of these.
 
         Args:
@@ -96,12 +99,18 @@ class CallTasks:
         task = trio.lowlevel.current_task()
         name, context = task.name, task.context
         task.name = call.label
-        if not await _noting_wait(self._run(call), on_wait):
-            if not self._has_left_something(call, task, context):
-                task.name = name
-                return True
-            on_wait()
-        await end_nurseries(task, 0, call.label)
+        work, trap, waits = self._run(call), None, True
+        try:
+            trap = work.send(None)
+        except StopIteration:
+            waits = False
+        if not (waits or self._has_left_something(call, task, context)):
+            task.name = name
+            return True
+        on_wait()
+        if waits:
+            yield from _going_on(work, trap)
+        yield from end_nurseries(task, 0, call.label)
         return False
 
     def start_task(self, task: Callable[..., Awaitable[object]], *args: object) -> None:
@@ -170,18 +179,10 @@ class CallTasks:
         await trio.lowlevel.wait_task_rescheduled(abort)
 
 
-@coroutine
-def _noting_wait(
-    work: Coroutine[Any, Any, None], on_wait: Callable[[], None]
-) -> Generator[Any, Any, bool]:
-    """Await something, and call a function when it first waits. Returns whether it did."""
+def _going_on(work: Coroutine[Any, Any, None], trap: Any) -> Generator[Any, Any, None]:
+    """Do what `await` does with work that has begun, and waits."""
     try:
-        trap = work.send(None)
-    except StopIteration:
-        return False
-    on_wait()
-    try:
-        while True:  # what `await` does, for what has begun
+        while True:
             try:
                 values = [(yield trap)]
             except BaseException as error:
@@ -189,4 +190,4 @@ def _noting_wait(
             else:  # a frame that refers to an error which passes through it would make a cycle
                 trap = work.send(values.pop())
     except StopIteration:
-        return True
+        return

@@ -255,9 +255,13 @@ class Connection(ReplyChannel):
                     call = self._calls.release(takes_one=is_alone and reads_on)
                     if call is not None:
                         frames = []
-                        if not await self._begin_here(call, scope):
-                            return
+                        self._reading = None  # what ends the reading must not end the call
+                        if not await self._calls.begin_here(call, self._read_on):
+                            return  # it was left to the call
                         del call
+                        self._reading = scope
+                        if self._ending.is_set():
+                            scope.cancel()
                 if rest is not None:
                     self._rests += 1
                     await self._put_frames.send(rest)
@@ -268,16 +272,6 @@ class Connection(ReplyChannel):
         with self._put_frames:
             if rest is not None:  # it was stopped with these in its hands: all of it is answered
                 await self._put_frames.send(rest)
-
-    async def _begin_here(self, call: InboundRequest, scope: trio.CancelScope) -> bool:
-        """Run a call in the reader's task. Returns whether that one reads on."""
-        self._reading = None  # what ends the reading must not end the call
-        if not await self._calls.begin_here(call, self._read_on):
-            return False
-        self._reading = scope
-        if self._ending.is_set():
-            scope.cancel()
-        return True
 
     def _read_on(self) -> None:
         """Have a task read, or another one than before."""
@@ -320,19 +314,23 @@ class Connection(ReplyChannel):
         """
         lines, inbound, limits = self._lines, self._inbound, self._limits
         max_batch, max_values = limits.max_batch, limits.max_message_values
+        max_waiting = limits.max_waiting_bytes
         others = 0  # than calls: mostly responses, and each wakes who waits for it
-        for number, frame in enumerate(frames, 1):
+        rest = iter(frames)
+        for frame in rest:
             if not isinstance(frame, bytes) or (len(frame) >= SHORT_JSON and is_large(frame)):
-                return _Rest(partial(self._take_long, frame), frames[number:])
-            if not self._take(decode(frame, max_batch, max_values), frame):
+                return _Rest(partial(self._take_long, frame), [*rest])
+            is_call = self._take(decode(frame, max_batch, max_values), frame)
+            if inbound.waiting_bytes > max_waiting or (
+                lines.full and self._replied >= self._max_replied
+            ):
+                return _Rest(self._until_ready, [*rest])
+            if not is_call:
                 others += 1
-            is_jammed = lines.full and self._replied >= self._max_replied
-            if is_jammed or inbound.waiting_bytes > limits.max_waiting_bytes:
-                return _Rest(self._until_ready, frames[number:])
-            if others == _RESPONSES_AT_ONCE and number < len(frames):
-                # What those send next is on its way before the rest is seen to. Otherwise each side
-                # would be idle for as long as the other one works.
-                return _Rest(trio.lowlevel.checkpoint, frames[number:])
+                if others == _RESPONSES_AT_ONCE and (left := [*rest]):
+                    # What those send next is on its way before the rest is seen to. Otherwise each
+                    # side would be idle for as long as the other one works.
+                    return _Rest(trio.lowlevel.checkpoint, left)
         return None
 
     async def _write(self) -> None:

@@ -81,13 +81,16 @@ class StreamLines:
         send_nowait: SendNowait | None = None,
     ) -> None:
         self._stream = stream
+        # Of two that are stapled, the one that reads: they would only hand each read on to it.
+        reader = stream.receive_stream if isinstance(stream, trio.StapledStream) else stream
+        self._receive_some = reader.receive_some
         self._send_nowait = send_nowait
         self._decoder = LineDecoder(max_line_bytes)
 
     async def receive(self) -> list[Frame]:
         """Read until a line is complete; return all those of the last chunk."""
         while True:
-            chunk = await self._stream.receive_some(_CHUNK_BYTES)
+            chunk = await self._receive_some(_CHUNK_BYTES)
             if not chunk:
                 return self._decoder.close()  # the last line, if it came without a newline
             frames = self._decoder.feed(chunk)

@@ -16,6 +16,7 @@ from trio_mcp.wire.jsonrpc import (
     Malformed,
     Message,
     Request,
+    encode,
     error_line,
     join_batch,
     result_line,
@@ -61,7 +62,7 @@ class Result:
         if self._encoded is not None and self._encoded[0] == id:
             return self._encoded[1]
         try:
-            return result_line(id, self.members, self.is_finite)
+            return encode({"jsonrpc": "2.0", "id": id, "result": self.members}, self.is_finite)
         except Exception:
             return error_line(id, self._unsendable())
 
