@@ -13,7 +13,7 @@ from trio_mcp.layers.answering import not_found
 from trio_mcp.layers.call_log import INVALID_ARGUMENTS, NOT_FOUND, note_refusal
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.registry.catalogue import Catalogue
-from trio_mcp.registry.changes import KINDS, Listener
+from trio_mcp.registry.changes import Listener
 from trio_mcp.registry.kinds import LISTED, ListedKind
 from trio_mcp.registry.tools import tool_failure, unknown, unknown_tool
 from trio_mcp.schema import ArgumentError
@@ -30,7 +30,7 @@ from trio_mcp.server.request import (
     size_of,
 )
 from trio_mcp.server.scopes import find_resource, hides, names_seen, view_of
-from trio_mcp.server.subscriptions import Listen, Subscribe, read_filter, tells_of
+from trio_mcp.server.subscriptions import Listen, Subscribe, read_filter, told_kinds
 from trio_mcp.wire.conversion import Misfit, to_wire
 from trio_mcp.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, McpError
 from trio_mcp.wire.handshake import DiscoverResult, InitializeParams, InitializeResult
@@ -79,14 +79,11 @@ def _data_of(catalogue: Catalogue, method: str) -> dict[str, Json]:
 
 def initialize(context: RequestContext) -> dict[str, Json]:
     """Agree on a legacy revision (2025-11-25, "Lifecycle")."""
-    params = params_of(context, InitializeParams)
-    revision = LEGACY.get(params.protocol_version, NEWEST_LEGACY)
-    capabilities = params.capabilities if isinstance(params.capabilities, dict) else {}
-    caller = Caller(revision, capabilities, params.client_info)
-    context.session.caller = caller.kept(context.server.limits.max_client_bytes)
+    caller = context.session.caller = newcomer(context)
+    revision = caller.revision
     registry, catalogue = context.server.registry, context.server.catalogue
     if context.session.listener is not None:
-        context.session.listener.kinds = {kind for kind in KINDS if tells_of(catalogue, kind)}
+        context.session.listener.kinds = set(told_kinds(catalogue))
     result = InitializeResult(
         protocol_version=revision.name,
         server_info=to_wire(registry.info, revision),
@@ -96,6 +93,19 @@ def initialize(context: RequestContext) -> dict[str, Json]:
         instructions=registry.instructions,
     )
     return {**without_hints(catalogue.handshake_members), **to_wire(result, revision)}
+
+
+def newcomer(context: RequestContext) -> Caller:
+    """Read who sends `initialize`.
+
+    Raises:
+        McpError: The parameters are not what they should be, or too large to be kept (`-32602`).
+    """
+    params = params_of(context, InitializeParams)
+    revision = LEGACY.get(params.protocol_version, NEWEST_LEGACY)
+    capabilities = params.capabilities if isinstance(params.capabilities, dict) else {}
+    caller = Caller(revision, capabilities, params.client_info)
+    return caller.kept(context.server.limits.max_client_bytes)
 
 
 def discover(context: RequestContext) -> dict[str, Json]:
@@ -348,10 +358,11 @@ def capabilities_of(
         revision: The revision that the client speaks.
         tells: Whether the client can be notified of changes.
     """
+    offers = catalogue.offers
     declared: dict[str, Json] = {
         offer: dict(catalogue.details_of(offer)) if tells else {}
         for offer, capability in CAPABILITIES.items()
-        if offer in catalogue.offers and revision in SINCE[capability.since]
+        if offer in offers and revision in SINCE[capability.since]
     }
     extensions = catalogue.extensions and catalogue.extensions.capabilities(revision)
     return {**declared, "extensions": extensions} if extensions else declared

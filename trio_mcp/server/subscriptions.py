@@ -126,9 +126,10 @@ class Filter:
         return shown
 
 
-def tells_of(catalogue: Catalogue, kind: Kind) -> bool:
-    """Whether clients can hear of changes of a list."""
-    return kind in catalogue.offers and catalogue.details_of(kind).get("listChanged") is True
+def told_kinds(catalogue: Catalogue) -> list[Kind]:
+    """Return the lists whose changes clients can hear of."""
+    offers = catalogue.offers
+    return [k for k in KINDS if k in offers and catalogue.details_of(k).get("listChanged") is True]
 
 
 def read_filter(context: RequestContext) -> Filter:
@@ -147,7 +148,7 @@ def read_filter(context: RequestContext) -> Filter:
         why = f'"resourceSubscriptions" holds {len(listed)} URIs; at most {limit} are served'
         raise invalid(why)
     found = Filter(
-        [k for k in KINDS if getattr(wanted, f"{k}_list_changed") and tells_of(catalogue, k)],
+        [k for k in told_kinds(catalogue) if getattr(wanted, f"{k}_list_changed")],
         list(dict.fromkeys(listed)),
     )
     if catalogue.extensions is not None:

@@ -22,7 +22,7 @@ from trio_mcp.peer.inbound import Inbound, InboundRequest
 from trio_mcp.peer.runner import Runner
 from trio_mcp.server.caller import UNKNOWN_CALLER, Caller, caller_of, is_modern
 from trio_mcp.server.dispatcher import Dispatcher
-from trio_mcp.server.methods import initialize
+from trio_mcp.server.methods import newcomer
 from trio_mcp.server.request import RequestContext
 from trio_mcp.server.scopes import needed_scopes
 from trio_mcp.server.server import Server
@@ -310,7 +310,7 @@ class McpEndpoint:
         # Another session may have to make room, so it is tried first whether it comes to one.
         id, method, params = request.id, request.method, request.params
         try:
-            initialize(RequestContext(self._server, id, method, params, UNKNOWN_CALLER, Session()))
+            newcomer(RequestContext(self._server, id, method, params, UNKNOWN_CALLER, Session()))
         except McpError as error:
             raise bad_message(id, error) from None
         session = self._sessions.new(http)
