@@ -32,6 +32,7 @@ class Body:
         stream: Any = response.stream
         self._pieces: AsyncIterator[bytes] = _whole(response) if is_read else aiter(stream)
         self._read = 0
+        self._is_at_end = False
 
     async def read_some(self) -> bytes:
         """Read a piece as soon as there is one; nothing at the end.
@@ -45,6 +46,7 @@ class Body:
         async for piece in self._pieces:
             if piece:
                 return piece
+        self._is_at_end = True
         return b""
 
     async def read(self, limit: int) -> bytes:
@@ -62,13 +64,14 @@ class Body:
         """
         import httpx2
 
-        with trio.CancelScope(shield=True) as scope:
-            scope.cancel()
-            try:
-                async for _ in self._pieces:
+        if not self._is_at_end:
+            with trio.CancelScope(shield=True) as scope:
+                scope.cancel()
+                try:
+                    async for _ in self._pieces:
+                        pass
+                except httpx2.TransportError:
                     pass
-            except httpx2.TransportError:
-                pass
         with trio.move_on_after(_CLOSE_TIME, shield=True):
             # Not the response, which httpx2 may still want to read: `drain`.
             await self._response.stream.aclose()  # type: ignore[union-attr]

@@ -60,10 +60,14 @@ class Endpoint:
         self._options = options
         self._url, self.where = self._parsed(url)
         """Where that is, for messages."""
-        self._headers: dict[str, str] = {"User-Agent": "trio-mcp", "Accept-Encoding": "identity"}
+        merged = self._http.Headers({"User-Agent": "trio-mcp", "Accept-Encoding": "identity"})
         credentials = _credentials(self._url)
         if credentials is not None:
-            self._headers["Authorization"] = credentials
+            merged["Authorization"] = credentials
+        merged.update(options.headers)
+        self._headers = [(name.decode(), value.decode()) for name, value in merged.raw]
+        """Those of every request."""
+        self._timeout = self._http.Timeout(None, connect=options.connect_timeout)
         self._url = self._url._replace(netloc=self._url.netloc.rpartition("@")[2], fragment="")
         self._secrets = [
             secret
@@ -72,6 +76,8 @@ class Endpoint:
             if len(secret) >= _SECRET_BYTES
         ]
         self._client: Any = None
+        self._target = self._url, self._http.URL(self._url.geturl())
+        """The URL that a request went to last, and what httpx2 makes of it."""
 
     def at(self, reference: str) -> Endpoint:
         """Return the endpoint at a URL that the server names. It shares connections and headers.
@@ -210,19 +216,20 @@ class Endpoint:
         content: bytes | None,
     ) -> httpx2.Response:
         http = self._http
-        merged = http.Headers(self._headers)
-        merged.update(self._options.headers)
-        merged.update(headers)
+        if self._target[0] is not url:
+            self._target = url, http.URL(url.geturl())
+        names = {name.lower() for name in headers}
+        fixed = [header for header in self._headers if header[0].lower() not in names]
         auth = self._options.auth or http.USE_CLIENT_DEFAULT
         shown = SHOWN.set(_shown)
         try:
             request = self._client.build_request(
                 method,
-                url.geturl(),
-                headers=merged,
+                self._target[1],
+                headers=[*fixed, *headers.items()],
                 content=content,
                 extensions={"trace": _TlsWatch()},
-                timeout=http.Timeout(None, connect=self._options.connect_timeout),
+                timeout=self._timeout,
             )
             response: httpx2.Response = await self._client.send(
                 request, stream=True, follow_redirects=False, auth=auth
