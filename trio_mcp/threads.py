@@ -45,23 +45,22 @@ def is_large(value: object) -> bool:
         return len(value) > LONG_TEXT
     waiting: list[Any] = [value]
     count = length = 0
-    while waiting:
-        each = waiting.pop()
-        kind = each.__class__
+    for part in waiting:  # which grows meanwhile
+        kind = part.__class__
         if kind is str:  # what JSON has in it most is asked for first, and by its very class
-            length += len(each)
+            length += len(part)
         elif kind is list or kind is dict:
-            count += len(each)
+            count += len(part)
             if count <= _MANY:
-                waiting += each
+                waiting += part
                 if kind is dict:
-                    waiting += each.values()
+                    waiting += part.values()
         elif kind in _PLAIN:
             pass
-        elif isinstance(each, _TEXTS):
-            length += len(each)
-        elif not isinstance(each, _NUMBERS):
-            parts = _parts(each)
+        elif isinstance(part, _TEXTS):
+            length += len(part)
+        elif not isinstance(part, _NUMBERS):
+            parts = _parts(part)
             count += len(parts)
             if count <= _MANY:
                 waiting.extend(parts)

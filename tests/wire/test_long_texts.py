@@ -1,16 +1,14 @@
 """Long texts that are parsed apart: what is read so is what was written, and nothing is lost."""
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trio_mcp.wire import codec, long_texts
-from trio_mcp.wire.answers import Result
-from trio_mcp.wire.jsonrpc import Malformed, Request, Response, decode, encode
+from trio_mcp.wire import long_texts
+from trio_mcp.wire.jsonrpc import Malformed, Request, Response, decode
 from trio_mcp.wire.long_texts import loads_around
 
 pytestmark = pytest.mark.requirement("A3", "E9")
@@ -316,60 +314,3 @@ def test_what_is_read_is_what_is_written(line):
         value = loads_around(line, MANY, MANY)
     if value is not None:
         assert repr(value).replace("-0", "0") == repr(judged(line)).replace("-0", "0")
-
-
-# -- writing ----------------------------------------------------------------------------------
-
-SLICE = 128 * 1024
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_very_long_text_is_encoded_in_slices(kind, monkeypatch):
-    text = filled(kind, 3_000_000)
-    message = {"result": {"content": [{"type": "text", "text": text}], "rows": [[1]] * 100}}
-    whole = encode(message)
-    longest = 0
-
-    def dumps(value: Any) -> bytes:
-        nonlocal longest
-        longest = max(longest, len(value))
-        return codec.dumps(value)
-
-    monkeypatch.setattr(long_texts, "codec", SimpleNamespace(dumps=dumps, Fragment=codec.Fragment))
-    assert encode(message, in_slices=True) == whole
-    assert longest == SLICE
-
-
-@pytest.mark.parametrize("at", [SLICE - 1, SLICE, 2 * SLICE + 1])
-def test_what_is_no_text_is_not_encoded_in_slices_either(at):
-    text = f"{'x' * at}\ud83d\ude00{'x' * 2_500_000}"
-    with pytest.raises(TypeError):
-        encode({"text": text}, in_slices=True)
-
-
-def test_what_is_beside_a_very_long_text_is_encoded_as_it_would_be_otherwise():
-    text = filled("code", 3_000_000)
-    for beside in (2**70, None, (1, 2), {"a": [text]}, [[]] * 100, nested(30)):
-        assert encode([text, beside], in_slices=True) == encode([text, beside])
-    for wrong in (float("nan"), object(), {1: 2}, nested(300)):
-        with pytest.raises(TypeError):
-            encode([text, wrong], in_slices=True)
-    endless: list[Any] = [text]
-    endless.append(endless)
-    with pytest.raises(TypeError):
-        encode(endless, in_slices=True)
-
-
-def nested(levels: int) -> Any:
-    value: Any = "x"
-    for _ in range(levels):
-        value = {"a": [value]}
-    return value
-
-
-def test_a_result_is_encoded_for_the_request_that_it_answers():
-    result = Result({"text": filled("code", 3_000_000)})
-    assert result.encode(7) is None
-    assert result.line(7) is result.line(7)
-    for id in (7, "7", 2**70):
-        assert json.loads(result.line(id)) == {"jsonrpc": "2.0", "id": id, "result": result.members}

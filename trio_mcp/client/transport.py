@@ -15,6 +15,7 @@ from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Cause, InboundRequest, Scope
 from trio_mcp.peer.requests import RelayedRequest
 from trio_mcp.peer.time_limits import TimeLimit
+from trio_mcp.threads import is_large
 from trio_mcp.wire.answers import Answer, Result
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import Id, Json, Malformed, Notification, Request, Response
@@ -156,7 +157,8 @@ class ServerRequestCall(InboundRequest):
         try:
             with scope, self.paused():
                 result = await self.answer(request.method, request.params)
-                return Result(result, on_encode_error=self._unsendable)
+                large = is_large(result)
+                return Result(result, is_large=large, on_encode_error=self._unsendable)
         except McpError as error:
             return error
         except Exception:

@@ -44,13 +44,12 @@ class OutgoingRequest:
         """Let its sender go on."""
         raise NotImplementedError
 
-    @property
-    def line(self) -> bytes:
-        """The line that sends it; `TypeError` if the parameters are not JSON."""
+    def line(self, in_slices: bool = False) -> bytes:
+        """Return the line that sends it; `TypeError` if the parameters are not JSON."""
         message: dict[str, Json] = {"jsonrpc": "2.0", "id": self.id, "method": self.method}
         if self.params is not None:
             message["params"] = self.params
-        return encode(message)
+        return encode(message, in_slices=in_slices)
 
     @property
     def cancellation(self) -> bytes | None:

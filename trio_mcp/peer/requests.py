@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from math import inf
-from typing import Any
+from typing import Any, Final
 
 import trio
 from attrs import define, field
@@ -24,7 +24,13 @@ from trio_mcp.peer.outbound import (
     notification_line,
 )
 from trio_mcp.peer.time_limits import Pausable, TimeLimit
+from trio_mcp.threads import LONG_TEXT, convert, is_large
 from trio_mcp.wire.jsonrpc import Id, Json, encode
+
+_FEW: Final = 20
+"""Arguments that are looked at one by one."""
+_SHORT_TEXT: Final = LONG_TEXT // (2 * _FEW)
+"""Characters of a text that is short even if all of them are as long."""
 
 
 class OpenRequests(Outbound, Pausable):
@@ -80,7 +86,7 @@ class OpenRequests(Outbound, Pausable):
         """
         id = self.next_id() if id is None else id
         request = TaskRequest(id, method, params, limit, self, lines)
-        line = request.line
+        line = await encoded(request) if is_large_request(params) else request.line()
         if lines.full:
             await self._wait_for_room(lines, limit.deadline)
         self.add(request)
@@ -158,10 +164,11 @@ class OutgoingRequests(OpenRequests):
             owner: Whose request it is.
 
         Returns:
-            The request; `None` where there is no room, or the connection has ended.
+            The request; `None` where there is no room, the connection has ended, or it takes long
+            to encode.
         """
         lines = self._lines
-        if self.ended is not None or lines.full:
+        if self.ended is not None or lines.full or is_large_request(params):
             return None
         id = self.next_id()
         line = encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
@@ -181,6 +188,26 @@ class OutgoingRequests(OpenRequests):
         await trio.lowlevel.checkpoint()
         await self._wait_for_room(self._lines, inf)
         self._lines.put_nowait(line)
+
+
+def is_large_request(params: dict[str, Json] | None) -> bool:
+    """Whether to encode a request would hold up the event loop: by what is sent of the caller's."""
+    given: Any = {} if params is None else params.get("arguments", params)
+    if given.__class__ is dict and len(given) <= _FEW:  # it is asked of each request
+        for value in given.values():
+            if value.__class__ is not str or len(value) > _SHORT_TEXT:
+                return is_large(given)
+        return False
+    return is_large(given)
+
+
+async def encoded(request: OutgoingRequest) -> bytes:
+    """Return the line of a large request, encoded in a worker thread.
+
+    Raises:
+        TypeError: The parameters are not JSON.
+    """
+    return await convert(request.line, True)
 
 
 @define(eq=False, repr=False)

@@ -27,7 +27,7 @@ from trio_mcp.peer.channel import ResponseOnly
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Handler, Inbound, InboundRequest, Slots
 from trio_mcp.peer.lines import IO_ERRORS, OutgoingLines, decoded
-from trio_mcp.peer.requests import OutgoingRequests, TaskRequest
+from trio_mcp.peer.requests import OutgoingRequests, TaskRequest, is_large_request
 from trio_mcp.peer.runner import Runner
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.public import public
@@ -138,7 +138,8 @@ class _MemoryRequests(OutgoingRequests):
         id: Id | None = None,
     ) -> Json:
         end = self._way.ready_end(self._lines)
-        copied = None if end is None or params is None else _copied(params)
+        is_plain = end is not None and params is not None and not is_large_request(params)
+        copied = _copied(params) if is_plain else None
         if end is None or copied is None or limit is None:
             return await super().send(method, params, limit, id)
         id = self.next_id() if id is None else id
@@ -179,7 +180,9 @@ class MemoryConnection(Connection):
 
     def respond_nowait(self, id: Id, reply: Reply | None) -> bool:
         end = self._way.ready_end(self._lines)
-        copied = _copied(reply.members) if end is not None and isinstance(reply, Result) else None
+        copied = None
+        if end is not None and isinstance(reply, Result) and not reply.is_large:
+            copied = _copied(reply.members)
         if end is None or copied is None:
             return super().respond_nowait(id, reply)
         end.take_response(Response(id, copied[0], size=copied[1]))

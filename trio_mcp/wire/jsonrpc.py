@@ -30,7 +30,8 @@ from trio_mcp.wire.exact import SHORT, LongIntegers, RepeatedKey, exact
 from trio_mcp.wire.framing import Oversized
 from trio_mcp.wire.ids import find_id, id_of_heavy, id_of_unreadable
 from trio_mcp.wire.limits import Limits
-from trio_mcp.wire.long_texts import loads_around, with_texts_encoded
+from trio_mcp.wire.long_texts import loads_around
+from trio_mcp.wire.slices import slices
 from trio_mcp.wire.weight import is_heavier
 
 Json = Any
@@ -317,6 +318,8 @@ _NULL: Final = b"null"
 """As `codec` writes NaN, too. `rfind` looks for it at a half to a tenth of the cost of `find`, and
 `in` is slower still: it tries to take the text for a number first, and drops an exception."""
 
+_NOT_FINITE: Final = "NaN and infinite numbers are not JSON"
+
 _SOON_PARSED: Final = 16 * 1024
 """Bytes that are parsed in less time than a look at each value takes, whatever is in them."""
 
@@ -332,21 +335,28 @@ def encode(message: Json, is_finite: bool = False, in_slices: bool = False) -> b
     Args:
         message: The message.
         is_finite: Whether it is known to hold no NaN and no infinite number, as what was parsed.
-        in_slices: Whether other threads are to have their turn while a very long text is encoded.
+        in_slices: Whether other threads are to have their turn while a large message is encoded.
 
     Raises:
         TypeError: The message holds something that JSON does not know (NaN and infinities too).
     """
     try:
-        plain = with_texts_encoded(message) if in_slices else message
-        line = codec.dumps(plain, option=codec.NEWLINE)
+        if in_slices:
+            return b"".join([*slices(message, partial(_encode, is_finite=is_finite)), b"\n"])
+        return _encode(message, is_finite, codec.NEWLINE)
     except TypeError as refusal:
         return _encode_carefully(message, refusal)
+
+
+def _encode(message: Json, is_finite: bool, option: int | None = None) -> bytes:
+    line = codec.dumps(message, option=option)
     return line if is_finite or line.rfind(_NULL) < 0 else _checked(message, line)
 
 
 def _encode_carefully(message: Json, refusal: TypeError) -> bytes:
     """Encode a message that `codec` refuses, if that is for a long integer."""
+    if str(refusal) == _NOT_FINITE:
+        raise refusal
     if not str(refusal).startswith("Integer exceeds"):  # json takes more than is JSON
         raise TypeError("the message holds something that is not JSON")
     try:
@@ -364,7 +374,7 @@ def _checked(message: Json, line: bytes) -> bytes:
     except Exception:  # of an `__eq__` of the author's
         is_same = False
     if not (is_same or _is_finite(message)):
-        raise TypeError("NaN and infinite numbers are not JSON")
+        raise TypeError(_NOT_FINITE)
     return line
 
 

@@ -55,10 +55,6 @@ _CUT: Final = re.compile(rb"[ -\x5b\x5d-\x7e]{6}(?=[ -\x7e])")
 """Where a text may be cut: within no character, no escape sequence, and no pair of these."""
 _FURTHER: Final = 4096
 
-_VERY_LONG: Final = 2 * 1024 * 1024
-"""Characters of a text that takes more than a few milliseconds to encode."""
-_FEW: Final = 20
-
 
 def loads_around(line: bytes, most_values: int, most_bytes: int) -> Any:
     """Parse a message of which most is one long text, an array of texts, or texts in objects.
@@ -210,26 +206,3 @@ def _fill(part: Any, place: Any, left: list[Any]) -> None:
             part[key] = left.pop()
         elif item.__class__ is dict or item.__class__ is list:
             _fill(item, place, left)
-
-
-def with_texts_encoded(value: Any, levels: int = 8) -> Any:
-    """Copy a JSON value, with texts in place of which `codec` writes what they were encoded to.
-
-    Very long texts are encoded in slices, for the same reason as above: an escape sequence takes
-    the encoder much longer than a character that is written as it is. What has many members, or
-    many levels, is not looked through.
-    """
-    kind = value.__class__
-    if kind is str:
-        return _encoded(value) if len(value) > _VERY_LONG else value
-    if levels == 0 or not (kind is dict or kind is list) or len(value) > _FEW:
-        return value
-    if kind is dict:
-        return {name: with_texts_encoded(item, levels - 1) for name, item in value.items()}
-    return [with_texts_encoded(item, levels - 1) for item in value]
-
-
-def _encoded(text: str) -> codec.Fragment:
-    slices = (text[at : at + _SLICE] for at in range(0, len(text), _SLICE))
-    encoded = (codec.dumps(part)[1:-1] for part in slices)
-    return codec.Fragment(b"".join((b'"', *encoded, b'"')))

@@ -48,7 +48,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.peer.cancellation import reason_of
 from trio_mcp.peer.lines import decoded
 from trio_mcp.peer.outbound import ConnectionEnded, notification_line
-from trio_mcp.peer.requests import OpenRequests
+from trio_mcp.peer.requests import OpenRequests, encoded, is_large_request
 from trio_mcp.peer.time_limits import TimeLimit, pausable
 from trio_mcp.telemetry import carrier_of
 from trio_mcp.threads import offload
@@ -241,9 +241,10 @@ class HttpTransport:
     async def _post(self, pending: PendingRequest) -> None:
         """Post a request, and read its reply until it is answered."""
         cursor = Cursor()
+        line = await encoded(pending) if is_large_request(pending.params) else pending.line()
         pending.sent = True
         try:
-            async with self._exchange(pending.session, pending.line[:-1], pending.headers) as reply:
+            async with self._exchange(pending.session, line[:-1], pending.headers) as reply:
                 if not reply.is_success:
                     if pending.method == "initialize":
                         self.may_be_http_sse = reply.status in _REFUSED_BY_HTTP_SSE
