@@ -248,6 +248,11 @@ _RECORDS: dict[str, tuple[type, str, Callable[[Any, str], Iterator[nodes.Node]]]
         "python -m benchmarks.functions --record docs/measured/functions.json",
         _show_costs,
     ),
+    "opcodes": (
+        Costs,
+        "python -m benchmarks.opcodes --record docs/measured/opcodes.json",
+        _show_costs,
+    ),
     "peers": (
         Peers,
         "python -m benchmarks.faults --record docs/measured/peers.json",

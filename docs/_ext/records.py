@@ -162,8 +162,8 @@ class Peers:
 
 @frozen
 class Costs:
-    """One table: what logins cost, tools by how they are written, or telemetry; or which names a
-    command knows.
+    """One table: what logins cost, tools by how they are written, telemetry, or the opcodes of a
+    call; or which names a command knows.
     """
 
     made: Made
