@@ -144,15 +144,14 @@ class Client(PortalClient[TrioClient], TrioClient):
         sent = await call.wait()
         if sent is None:
             sending: Callable[[], Any] = partial(self._session.send, request)
-        elif call.result is None:
-            sending = partial(self._session.finish, request, sent)
         else:
-            result = plain_result(call.result, self._session.now() - began)
-            if result is not None and tool.fits_result_at_sight(call.result):
-                return result
-            sending = partial(_given, call.result)
+            if (wire := call.result) is not None:
+                result = plain_result(wire, self._session.now() - began)
+                if result is not None and tool.fits_result_at_sight(wire):
+                    return result
+            sending = partial(self._session.finish, request, sent, wire)
         called = self._theirs._called
-        return await self._portal.call(lambda: called(tool, request, sending()))
+        return await self._portal.call(lambda: called(tool, request, sending(), began))
 
     def states(self) -> AsyncIterator[ClientState]:
         """Iterate over the states, from the present one to `Disconnected`, which is the last."""
@@ -177,10 +176,6 @@ class Client(PortalClient[TrioClient], TrioClient):
             within=self._portal,
         )
         return portal
-
-
-async def _given(result: dict[str, Json]) -> dict[str, Json]:
-    return result
 
 
 class ClientConnection(Portal[TrioClient, Client]):

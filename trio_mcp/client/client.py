@@ -445,7 +445,14 @@ class Client:
             is_exact=timeout is not None,
             on_progress=on_progress,
         )
-        return await self._called(tool, request, self._session.send(request), returns)
+        session, started, wire = self._session, self._session.now(), None
+        sent = session.start(request)
+        if sent is not None and (wire := await session.plain_result(sent)) is not None:
+            result = plain_result(wire, session.now() - started)
+            if result is not None and returns is None and tool.fits_result_at_sight(wire):
+                return result
+        sending = session.send(request) if sent is None else session.finish(request, sent, wire)
+        return await self._called(tool, request, sending, started, returns)
 
     def _plain_call(
         self, name: str, arguments: Mapping[str, Json] | None
@@ -466,10 +473,11 @@ class Client:
         tool: RemoteTool,
         request: ClientRequest,
         sending: Awaitable[dict[str, Json]],
+        started: float,
         returns: Any = None,
     ) -> Any:
         """Make what a call returns of its result, once that is there."""
-        name, started = tool.name, self._session.now()
+        name = tool.name
         try:
             wire = await sending
         except McpError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -263,13 +262,19 @@ class ClientSession:
             raise TypeError(f"middleware around {method} must return a dict, not {what}")
         return result
 
-    def start(self, request: ClientRequest, on_end: Callable[[Started], object]) -> Started | None:
-        """Send a request that no task waits for, where nothing has to be done around it.
+    def start(
+        self, request: ClientRequest, on_end: Callable[[Started], object] = lambda sent: None
+    ) -> Started | None:
+        """Send a request without waiting, where nothing has to be done around it.
+
+        Args:
+            request: The request.
+            on_end: Called when it has ended, if no task waits for that.
 
         Returns:
-            The request. Once it has ended, `plain_outcome` may have its result, and `finish` has
-            it in any case; who wants none calls `withdraw`. `None` where it has to be sent by
-            `send`.
+            The request. A task may wait for its `plain_result` at once. Once it has ended,
+            `plain_outcome` may have its result, and `finish` has it in any case; who wants none
+            calls `withdraw`. `None` where it has to be sent by `send`.
 
         Raises:
             TypeError: The parameters are not JSON.
@@ -278,8 +283,9 @@ class ClientSession:
         if begin is None or self._middleware or self.closed.is_set():
             return None
         timeout = self.request_timeout if request.timeout is None else request.timeout
-        limit, sent = TimeLimit(self.now() + timeout), None
-        token = self._progress_token(request, limit)
+        now, sent = self.now(), None
+        limit = TimeLimit(now + timeout)
+        token = self._progress_token(request, limit, now)
         try:
             params = self._with_meta(request.params, token)
             sent = begin(request.method, params, limit, on_end, token)
@@ -287,6 +293,18 @@ class ClientSession:
             if sent is None:
                 self.notifications.forget_progress(token)
         return sent
+
+    async def plain_result(self, sent: Started) -> dict[str, Json] | None:
+        """Wait until a request that was started has ended, and return its `plain_outcome`.
+
+        Cancelled, it withdraws the request.
+        """
+        try:
+            await trio.lowlevel.wait_task_rescheduled(sent.wake_here())
+        except BaseException:
+            self.notifications.forget_progress(sent.owner)
+            raise
+        return self.plain_outcome(sent)
 
     def plain_outcome(self, sent: Started) -> dict[str, Json] | None:
         """Return the result of a request that was started, unless there is more to do with it."""
@@ -297,9 +315,17 @@ class ClientSession:
         self.notifications.forget_progress(sent.owner)
         return result
 
-    def finish(self, request: ClientRequest, sent: Started) -> Awaitable[dict[str, Json]]:
-        """Return the result of a request that was started, as `send` does."""
-        return self._carry_out(request, sent)
+    async def finish(
+        self, request: ClientRequest, sent: Started, plain: dict[str, Json] | None = None
+    ) -> dict[str, Json]:
+        """Return the result of a request that was started, as `send` does.
+
+        Args:
+            request: The request.
+            sent: What was started.
+            plain: Its `plain_outcome`.
+        """
+        return await self._carry_out(request, sent) if plain is None else plain
 
     def withdraw(self, sent: Started) -> None:
         """Want no result of a request that was started, and tell the server so."""
@@ -320,8 +346,12 @@ class ClientSession:
             raise McpError(METHOD_NOT_FOUND, why)
         timeout = self.request_timeout if request.timeout is None else request.timeout
         params, id = request.params, request.id
-        limit = TimeLimit(self.now() + timeout) if sent is None else sent.limit
-        token = self._progress_token(request, limit) if sent is None else sent.owner
+        if sent is None:
+            now = self.now()
+            limit = TimeLimit(now + timeout)
+            token = self._progress_token(request, limit, now)
+        else:
+            limit, token = sent.limit, sent.owner
         try:
             for _ in range(_MOST_ROUNDS):
                 if sent is None:
@@ -364,8 +394,9 @@ class ClientSession:
         If cancelled, it tells the server to stop, and ignores a late answer.
         """
         timeout = self.request_timeout if request.timeout is None else request.timeout
-        limit = TimeLimit() if timeout == inf else TimeLimit.after(timeout)
-        token = self._progress_token(request, limit)
+        now = self.now()
+        limit = TimeLimit(now + timeout)
+        token = self._progress_token(request, limit, now)
         try:
             return await self._transmit(request.method, request.params, token, limit, request.id)
         except DeadlinePassed:
@@ -390,12 +421,12 @@ class ClientSession:
             return await finisher[1](request, result, limit)
         raise DeadlinePassed
 
-    def _progress_token(self, request: ClientRequest, limit: TimeLimit) -> Json:
+    def _progress_token(self, request: ClientRequest, limit: TimeLimit, started: float) -> Json:
         """Return a token for the progress of a request, if that is of any use.
 
         Each progress renews the time limit, up to a bound, and goes to the callback.
         """
-        callback, started = request.on_progress, self.now()
+        callback = request.on_progress
         left, most = limit.deadline - started, self.options.max_timeout
         is_renewed = left < most and not request.is_exact
         if callback is None and not (is_renewed and _may_take_long(request)):

@@ -142,8 +142,9 @@ class RemoteTool:
         return self._arguments.problem_with(arguments)
 
     def fits_at_sight(self, arguments: dict[str, Json]) -> bool:
-        """Whether arguments need no `check`, as most do not."""
-        return self._arguments.fits_at_sight(arguments)
+        """Whether arguments need no `check`, as most do not after the first."""
+        check = self._arguments_check
+        return check is not None and check.fits_at_sight(arguments)
 
     async def check(self, arguments: dict[str, Json]) -> str | None:
         """Like `problem_with`, but in a worker thread if it takes long."""

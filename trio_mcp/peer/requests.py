@@ -89,13 +89,16 @@ class OpenRequests(Outbound, Pausable):
         line = await encoded(request) if is_large_request(params) else request.line()
         if lines.full:
             await self._wait_for_room(lines, limit.deadline)
-        self.add(request)
-        if len(self) == 1:
-            lines.send_nowait(line)
-        else:  # others may come, and share a write
-            lines.put_nowait(line)
+        self._open_and_put(request, line)
         # No checkpoint since it was opened: its response cannot come before this task sleeps.
         return await wait_task_rescheduled(request.abandon)
+
+    def _open_and_put(self, request: _SentRequest, line: bytes) -> None:
+        self.add(request)
+        if len(self._open) == 1:
+            request.lines.send_nowait(line)
+        else:  # others may come, and share a write
+            request.lines.put_nowait(line)
 
     async def _wait_for_room(self, lines: LineQueue, deadline: float) -> None:
         with trio.CancelScope(deadline=deadline) as scope:
@@ -174,8 +177,7 @@ class OutgoingRequests(OpenRequests):
         line = encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
         # Without its parameters, or those of all that are open would be kept as objects besides.
         request = RelayedRequest(id, method, None, limit, self, lines, on_end, owner)
-        self.add(request)
-        lines.put_nowait(line)
+        self._open_and_put(request, line)
         return request
 
     async def notify(self, method: str, params: dict[str, Json] | None = None) -> None:
@@ -213,13 +215,14 @@ async def encoded(request: OutgoingRequest) -> bytes:
 @define(eq=False, repr=False)
 class _SentRequest(OutgoingRequest):
     _requests: OpenRequests
-    _lines: LineQueue
+    lines: LineQueue
+    """How it is sent."""
 
     def withdraw(self, reason: PeerReason | None) -> None:
         """Want no response any more, and tell the other side so."""
         self.reason = reason
         self._requests.give_up(self)
-        self._requests.tell(self, self._lines)
+        self._requests.tell(self, self.lines)
 
     def abandon(self, raise_cancel: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
         """Withdraw it, as the task that waits for it is cancelled (an abort function)."""
@@ -247,22 +250,33 @@ class RelayedRequest(_SentRequest):
 
     def wake(self) -> None:
         if isinstance(self.failure, DeadlinePassed):
-            self._requests.tell(self, self._lines)
+            self._requests.tell(self, self.lines)
         if self._task is None:
             self.on_end(self)
         else:
-            trio.lowlevel.reschedule(self._task)
+            reschedule(self._task, self)  # type: ignore[arg-type]
+
+    def unwrap(self) -> None:
+        """Let the task go on, which looks for itself (`TaskRequest.unwrap`)."""
 
     def withdraw(self, reason: PeerReason | None) -> None:
         super().withdraw(reason)
         if self._task is None:
             self.on_end(self)
 
+    def wake_here(self) -> Callable[[trio.lowlevel.RaiseCancelT], trio.lowlevel.Abort]:
+        """Have the current task woken when it ends; it is open, and the task sleeps next.
+
+        Returns:
+            The abort function of that.
+        """
+        self._task = current_task()
+        return self.abandon
+
     async def outcome(self) -> Json:
         """Return or raise what it came to, as `OutgoingRequests.send` does; wait if it is open."""
         if self.is_open:
-            self._task = trio.lowlevel.current_task()
-            await trio.lowlevel.wait_task_rescheduled(self.abandon)
+            await wait_task_rescheduled(self.wake_here())
         return self.result
 
 
@@ -286,5 +300,5 @@ class TaskRequest(_SentRequest):
         request takes as long to make and to unwrap as the rest of the waking.
         """
         if isinstance(self.failure, DeadlinePassed):
-            self._requests.tell(self, self._lines)
+            self._requests.tell(self, self.lines)
         return self.result

@@ -27,7 +27,13 @@ from trio_mcp.peer.channel import ResponseOnly
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Handler, Inbound, InboundRequest, Slots
 from trio_mcp.peer.lines import IO_ERRORS, OutgoingLines, decoded
-from trio_mcp.peer.requests import OutgoingRequests, TaskRequest, is_large_request
+from trio_mcp.peer.outbound import OutgoingRequest
+from trio_mcp.peer.requests import (
+    OutgoingRequests,
+    RelayedRequest,
+    TaskRequest,
+    is_large_request,
+)
 from trio_mcp.peer.runner import Runner
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.public import public
@@ -137,17 +143,50 @@ class _MemoryRequests(OutgoingRequests):
         limit: TimeLimit | None = None,
         id: Id | None = None,
     ) -> Json:
-        end = self._way.ready_end(self._lines)
-        is_plain = end is not None and params is not None and not is_large_request(params)
-        copied = _copied(params) if is_plain else None
-        if end is None or copied is None or limit is None:
+        way = None if limit is None else self._ready_way(params)
+        if way is None or limit is None:
             return await super().send(method, params, limit, id)
         id = self.next_id() if id is None else id
         request = TaskRequest(id, method, params, limit, self, self._lines)
-        self.add(request)
-        end.take_request(Request(id, method, copied[0]), copied[1])
-        # No checkpoint since it was opened, and whatever answers it has a turn of its own.
+        self._hand_over(request, *way)
         return await trio.lowlevel.wait_task_rescheduled(request.abandon)
+
+    def begin(
+        self,
+        method: str,
+        params: dict[str, Json],
+        limit: TimeLimit,
+        on_end: Callable[[RelayedRequest], object],
+        owner: object,
+    ) -> RelayedRequest | None:
+        way = self._ready_way(params)
+        if way is None:
+            return super().begin(method, params, limit, on_end, owner)
+        id = self.next_id()
+        request = RelayedRequest(id, method, None, limit, self, self._lines, on_end, owner)
+        self._hand_over(request, *way)
+        return request
+
+    def _ready_way(
+        self, params: dict[str, Json] | None
+    ) -> tuple[MemoryConnection, Json, int] | None:
+        """Return who can see to a request at once, and its parameters as that one is to get them.
+
+        Returns:
+            `None` for one that has to be sent as a line.
+        """
+        end = self._way.ready_end(self._lines)
+        if end is None or self.ended is not None or params is None or is_large_request(params):
+            return None
+        copied = _copied(params)
+        return None if copied is None else (end, *copied)
+
+    def _hand_over(
+        self, request: OutgoingRequest, end: MemoryConnection, params: Json, size: int
+    ) -> None:
+        self.add(request)
+        # No answer comes before this returns: whatever answers it has a turn of its own.
+        end.take_request(Request(request.id, request.method, params), size)
 
 
 class MemoryConnection(Connection):
@@ -173,6 +212,7 @@ class MemoryConnection(Connection):
         super().__init__(lines, handler, limits, send_nowait=lines.send_nowait, **options)
         self._shows_lines = shows_lines
         self._context = copy_context()  # what is taken must not see that of its sender
+        self._is_taking = False
         lines.incoming.end = self
 
     def _make_requests(self, lines: OutgoingLines) -> OutgoingRequests:
@@ -192,13 +232,25 @@ class MemoryConnection(Connection):
     @property
     def is_ready(self) -> bool:
         """Whether a message can be seen to that the reader has not read."""
-        is_open = self._reading is not None and self.requests.ended is None
+        # What is being seen to may lead back here, through other servers.
+        is_open = not (self._reading is None or self.requests.ended or self._is_taking)
         is_full = self._lines.full or self._inbound.waiting_bytes > self._limits.max_waiting_bytes
         return is_open and not (self._rests or is_full or self._shows_lines())
 
     def take_request(self, request: Request, size: int) -> None:
         """See to a request in the task that sends it."""
-        self._context.run(self._take_request, request, size)
+        self._take_now(self._take_request, request, size)
+
+    def take_response(self, response: Response) -> None:
+        """See to a response in the task that sends it."""
+        self._take_now(self.requests.respond, response)
+
+    def _take_now(self, take: Callable[..., object], *message: Any) -> None:
+        self._is_taking = True
+        try:
+            self._context.run(take, *message)
+        finally:
+            self._is_taking = False
 
     def _take_request(self, request: Request, size: int) -> None:
         admitted = self._inbound.admit(request, self, size)
@@ -206,10 +258,6 @@ class MemoryConnection(Connection):
             self._start(admitted)
         else:
             self._reply(request.id, admitted)
-
-    def take_response(self, response: Response) -> None:
-        """See to a response in the task that sends it."""
-        self._context.run(self.requests.respond, response)
 
 
 def _copied(value: Json) -> tuple[Json, int] | None:
