@@ -48,6 +48,7 @@ async def test_a_uri_that_neither_has_is_refused(era: Any, autojump_clock: objec
     theirs.mount(to_ours)
     with trio.fail_after(600):
         async with to_ours.running(), to_theirs.running(), connect(ours) as client:
+            await wait_all_tasks_blocked()  # until each knows what the other one offers
             with pytest.raises(McpError, match=r"passed on 16 times: .* mounted in each other"):
                 await client.read_resource("x:nowhere", timeout=300)
             assert reads.begun == 9
@@ -65,6 +66,7 @@ async def test_a_client_that_leaves_ends_it_at_every_server(
     theirs.mount(to_ours)
     with trio.fail_after(600):
         async with to_ours.running(), to_theirs.running(), connect(ours) as client:
+            await wait_all_tasks_blocked()  # until each knows what the other one offers
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(client.read_resource, "x:nowhere")
                 await reads.stopped.wait()
