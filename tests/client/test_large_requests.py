@@ -11,7 +11,7 @@ import trio
 from tests.client.http_support import Script, serving
 from tests.client.support import process
 from trio_mcp import Client, Registry, connect
-from trio_mcp.peer import outbound
+from trio_mcp.peer import outbound, requests
 from trio_mcp.threads import is_large
 from trio_mcp.transports import memory
 from trio_mcp.wire import codec
@@ -33,7 +33,8 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool]]:
         seen.append((threading.get_ident() == loop, in_slices))
         return encode(message, in_slices=in_slices)
 
-    monkeypatch.setattr(outbound, "encode", watch)
+    for module in (outbound, requests):
+        monkeypatch.setattr(module, "encode", watch)
     return seen
 
 
