@@ -13,8 +13,82 @@ from tests.transports.http.asgi_server_support import post, serving
 from tests.transports.http.sockets import served
 from tests.transports.http.support import ModernClient
 from trio_mcp import HttpPolicy, Registry, http_app
+from trio_mcp.transports.http.server.head import Head, HeadReader
+from trio_mcp.transports.http.server.response import Refused
 
 pytestmark = pytest.mark.requirement("F1", "B1", "B2")
+
+
+HEAD = (
+    b"POST /mcp?q=1 HTTP/1.1\r\nHost: localhost:1\r\nContent-Length: 57\r\n"
+    b"Content-Type: application/json\r\nContent-Length-Of: 57\r\n\r\n"
+)
+"""One whose numbers stand where others might be looked for."""
+
+
+def understood(reader: HeadReader, raw: bytes) -> Any:
+    """What a reader makes of some bytes, and what it leaves of them."""
+    buffer = bytearray(raw)
+    try:
+        head = reader.take(buffer)
+    except Refused as refused:
+        return refused.status
+    if head is None:
+        return None
+    return {name: getattr(head, name) for name in Head.__slots__ if name[0] != "_"}, buffer
+
+
+def as_afresh(*raws: bytes, max_bytes: int = 1000) -> list[Any]:
+    """What a reader makes of heads one after the other: of each the same as if it were the first."""
+    reader, found = HeadReader(max_bytes, 10), []
+    for raw in raws:
+        found.append(understood(reader, raw))
+        assert found[-1] == understood(HeadReader(max_bytes, 10), raw)
+    return found
+
+
+@pytest.mark.parametrize("length", [b"57", b"58", b"5", b"0", b"0058", b"123456789012345"])
+def test_a_head_that_has_another_length_is_the_same_head(length: bytes) -> None:
+    other = HEAD.replace(b"57", length, 1)
+    for (head, rest), digits in zip(
+        as_afresh(HEAD, other, HEAD), (b"57", length, b"57"), strict=True
+    ):
+        assert head["length"] == int(digits)
+        assert dict(head["headers"])[b"content-length"] == digits
+        assert dict(head["headers"])[b"content-length-of"] == b"57"
+        assert not rest
+
+
+@pytest.mark.parametrize(
+    "length",
+    [
+        b"",
+        b"-1",
+        b"+1",
+        b"1_0",
+        b"0x9",
+        b"5 7",
+        b"5, 7",
+        b"57\r\nX: y",
+        b"1234567890123456",
+        b"\xb2",
+    ],
+)
+def test_what_is_no_length_is_none_on_a_known_head(length: bytes) -> None:
+    as_afresh(HEAD, HEAD.replace(b"57", length, 1), HEAD)
+
+
+@pytest.mark.parametrize("byte", [b"", b"7", b" ", b"\r", b"\n", b"\t", b":", b"x", b"\0", b"\xff"])
+def test_a_head_that_differs_anywhere_is_understood_afresh(byte: bytes) -> None:
+    for at in range(len(HEAD)):
+        as_afresh(HEAD, HEAD[:at] + byte + HEAD[at + 1 :] + b"{}", HEAD)
+        as_afresh(HEAD, HEAD[:at] + byte + HEAD[at:] + b"{}", HEAD)
+        as_afresh(HEAD, HEAD[:at], HEAD + HEAD[:at])
+
+
+def test_a_longer_length_may_make_a_head_too_long() -> None:
+    found = as_afresh(HEAD, HEAD.replace(b"57", b"1057", 1), max_bytes=len(HEAD) + 1)
+    assert found[1] == 431
 
 
 async def wait() -> None:
@@ -69,6 +143,13 @@ async def test_a_head_that_differs_is_looked_at_again(other: dict[str, Any], sta
         for _ in range(2):
             assert (await (await wire.post(server.modern, call)).whole()).status == 200
             assert (await (await wire.post(server.modern, call, **other)).whole()).status == status
+
+
+async def test_bodies_of_any_length_are_those_of_the_same_client() -> None:
+    async with served(registry_of(echo)) as server, server.connect() as wire:
+        for text in ("hello", "", "x" * 1000, "hello", "x" * 100_000, "hello"):
+            reply = await (await wire.post(server.modern, server.call("echo", text=text))).whole()
+            assert text_of(reply.json()) == text
 
 
 async def test_a_body_that_differs_from_its_head_is_refused_however_often_it_did_not() -> None:

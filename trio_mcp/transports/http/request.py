@@ -146,23 +146,45 @@ class RequestHead:
         self.headers: Final = headers
         self.digests: Final = digests
         """That of the last token on the connection, by its header."""
-        self._seen = (self.method, root, path, client, given)
+        self._seen = self.method, root, path, client
+        self._given = given
 
-    def is_of(self, scope: Scope) -> bool:
-        """Whether a request has this head."""
-        get = scope.get
-        return self._seen == (
-            scope["method"], get("root_path"), scope["path"], get("client"), scope["headers"]
-        )  # fmt: skip
+    def headers_of(self, scope: Scope) -> dict[bytes, bytes] | None:
+        """Return the headers of a request, if it has this head but for the length of its body."""
+        if self._seen != (
+            scope["method"],
+            scope.get("root_path"),
+            scope["path"],
+            scope.get("client"),
+        ):
+            return None
+        given = scope["headers"]
+        if given == self._given:
+            return self.headers
+        if len(given) != len(self._given):
+            return None
+        pairs = zip(given, self._given, strict=True)
+        match [(new, old) for new, old in pairs if new != old]:
+            case [((b"content-length", length), (b"content-length", _))]:
+                return {**self.headers, b"content-length": length}
+        return None
 
 
-def _head_of(scope: Scope, kept: dict[Any, Any], app: object) -> RequestHead:
-    """Return the last head of a connection as this app has seen it, if it is that of a request."""
+def _head_of(
+    scope: Scope, kept: dict[Any, Any], app: object
+) -> tuple[RequestHead, dict[bytes, bytes]]:
+    """Return the last head of a connection as this app has seen it, if it is that of a request.
+
+    Returns:
+        Its head, or a new one, and its headers.
+    """
     last: RequestHead | None = kept.get(app)
-    if last is not None and last.is_of(scope):
-        return last
+    if last is not None:
+        headers = last.headers_of(scope)
+        if headers is not None:
+            return last, headers
     head = kept[app] = RequestHead(scope, {} if last is None else last.digests)
-    return head
+    return head, head.headers
 
 
 class HttpRequest:
@@ -209,13 +231,13 @@ class HttpRequest:
         extensions = scope.get("extensions") or {}
         self.cancels: Final = CANCELS in extensions
         """Whether it is cancelled when its client leaves, by who has brought it."""
-        head = _head_of(scope, extensions.get(CONNECTION, {}), app)
+        head, headers = _head_of(scope, extensions.get(CONNECTION, {}), app)
         self.head: Final = head
         self.method: Final = head.method
         self.path: Final = head.path
         """The path below the place where the app is mounted."""
         self.peer: Final = head.peer
-        self.headers: Final = head.headers
+        self.headers: Final = headers
         """The headers; of a repeated one, all values with commas between."""
 
     def authorize(self, authorization: Authorization) -> None:

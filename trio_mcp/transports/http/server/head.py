@@ -27,6 +27,7 @@ _AUTHORITY: Final = rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9\-._~]+)(?::[0-9]{0,5})?"
 _HOST: Final = re.compile(_AUTHORITY)
 _ABSOLUTE: Final = re.compile(rb"(?i:https?)://(" + _AUTHORITY + rb")([/?].*)?")
 _LENGTH: Final = re.compile(rb"[0-9]{1,15}")
+_LENGTH_LINE: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,15})\r\n", re.IGNORECASE)
 _IMPOSSIBLE: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<!\r)\n|\r(?!\n|\Z)")
 _LINE_END: Final = b"\r\n"
 _HEAD_END: Final = b"\r\n\r\n"
@@ -52,19 +53,36 @@ class Head:
     expects_continue: bool
     """The client waits for `100 Continue` before it sends the body."""
 
+    def with_length(self, digits: bytes) -> "Head":
+        """Return the same head with another Content-Length in place of the one that it has."""
+        return Head(
+            self.method,
+            self.http_version,
+            self.path,
+            self.raw_path,
+            self.query,
+            [
+                (name, digits if name == b"content-length" else value)
+                for name, value in self.headers
+            ],
+            int(digits),
+            self.keep_alive,
+            self.expects_continue,
+        )
+
 
 class HeadReader:
     """Cuts the heads of requests out of a buffer, however the bytes arrive.
 
     A client that keeps its connection sends much the same head again and again, so a head that is
-    equal to the last one, byte for byte, is not parsed again.
+    equal to the last one, byte for byte but for the number in Content-Length, is not parsed again.
     """
 
     def __init__(self, max_bytes: int, max_headers: int) -> None:
         self._max_bytes = max_bytes
         self._max_headers = max_headers
         self._last: Head | None = None
-        self._last_raw = b""
+        self._before = self._digits = self._after = b""  # the parts of the last one
         self._scanned = 0  # bytes of the buffer in which no head ends
         self._skipped = False
 
@@ -74,11 +92,10 @@ class HeadReader:
         Raises:
             Refused: It is malformed, ambiguous or too large, or would be if it went on.
         """
-        if self._last is not None and buffer.startswith(self._last_raw):
-            del buffer[: len(self._last_raw)]
-            self._scanned = 0
-            self._skipped = False
-            return self._last
+        if self._last is not None and buffer.startswith(self._before):
+            head = self._take_similar(buffer, self._last)
+            if head is not None:
+                return head
         if buffer.startswith(_LINE_END) and not self._skipped:
             self._skipped = True  # old clients send one empty line after a body
             del buffer[:2]
@@ -89,12 +106,34 @@ class HeadReader:
         if end > self._max_bytes:
             raise self._too_large(buffer)
         raw = bytes(memoryview(buffer)[:end])
+        self._begin_after(buffer, end)
+        self._last = parse_head(raw, self._max_headers)
+        line = _LENGTH_LINE.search(raw)
+        start, stop = (end, end) if line is None else line.span(1)
+        self._before, self._digits, self._after = raw[:start], raw[start:stop], raw[stop:]
+        return self._last
+
+    def _take_similar(self, buffer: bytearray, last: Head) -> Head | None:
+        """Take a head that begins like the last one, if it goes on like that as well."""
+        start = len(self._before)
+        stop = start + len(self._digits)
+        if not buffer.startswith(self._after, stop):  # perhaps it has more digits, or less
+            stop = buffer.find(_LINE_END, start, start + 17)
+            if stop < 0 or not buffer.startswith(self._after, stop):
+                return None
+        digits, end = bytes(memoryview(buffer)[start:stop]), stop + len(self._after)
+        if digits != self._digits:
+            if not digits.isdigit() or end > self._max_bytes:
+                return None
+            last = self._last = last.with_length(digits)
+            self._digits = digits
+        self._begin_after(buffer, end)
+        return last
+
+    def _begin_after(self, buffer: bytearray, end: int) -> None:
         del buffer[:end]
         self._scanned = 0
         self._skipped = False
-        self._last = parse_head(raw, self._max_headers)
-        self._last_raw = raw
-        return self._last
 
     def _check_beginning(self, buffer: bytearray) -> None:
         if _IMPOSSIBLE.search(buffer, max(0, self._scanned - 1)):
