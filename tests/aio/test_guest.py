@@ -1,0 +1,186 @@
+"""The Trio run of an app that an event loop serves: in the loop's thread, and ended with it."""
+
+import asyncio
+import signal
+import sys
+import threading
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+import trio
+
+import trio_mcp
+from tests.aio.support import in_asyncio, our_threads
+from trio_mcp.aio import guest, http_app, on_asyncio
+from trio_mcp.aio.http import Running
+from trio_mcp.aio.run import ThreadRun
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there it is a thread")
+
+ACCEPT = {"accept": "application/json, text/event-stream"}
+
+
+async def call(app, name: str, **arguments: object) -> str:
+    """Call a tool of an app in process; return the text of its result."""
+    params = {"name": name, "arguments": arguments}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    transport = httpx2.ASGITransport(app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        answer = await client.post("/mcp", json=request, headers=ACCEPT)
+    text: str = answer.json()["result"]["content"][0]["text"]
+    return text
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_an_app_runs_in_the_thread_of_its_loop_which_is_no_trio_run_otherwise() -> None:
+    registry, found = trio_mcp.Registry("threads"), []
+
+    @registry.tool
+    async def of_trio() -> str:
+        found.append((threading.get_ident(), trio.lowlevel.in_trio_task()))
+        return "done"
+
+    @registry.tool
+    @on_asyncio
+    async def of_asyncio() -> str:
+        found.append((threading.get_ident(), trio.lowlevel.in_trio_run()))
+        return "done"
+
+    async def seven() -> int:
+        await trio.lowlevel.checkpoint()
+        return 7
+
+    app = http_app(registry)
+    hooks = sys.get_asyncgen_hooks()
+    async with app.running():
+        assert await call(app, "of_trio") == "done"
+        assert await call(app, "of_asyncio") == "done"
+        assert found == [(threading.get_ident(), True), (threading.get_ident(), False)]
+        assert our_threads() == []
+        assert trio.run(seven) == 7
+        assert sys.get_asyncgen_hooks() == hooks
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_the_loop_goes_on_while_trio_has_always_something_to_do() -> None:
+    registry, may_end = trio_mcp.Registry("busy"), []
+
+    @registry.tool
+    async def spin() -> str:
+        while not may_end:
+            await trio.lowlevel.checkpoint()
+        return "done"
+
+    app = http_app(registry)
+    async with app.running():
+        calling = asyncio.ensure_future(call(app, "spin"))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        may_end.append(True)
+        assert await calling == "done"
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_deadlines_and_threads_of_trio_wake_the_loop() -> None:
+    registry = trio_mcp.Registry("waking")
+
+    @registry.tool(timeout=0.01)
+    async def late() -> None:
+        await trio.sleep_forever()
+
+    @registry.tool
+    async def in_thread() -> str:
+        return await trio.to_thread.run_sync(lambda: "done")
+
+    app = http_app(registry)
+    async with app.running():
+        assert "timed out" in await call(app, "late")
+        assert await call(app, "in_thread") == "done"
+
+
+@pytest.mark.requirement("L1")
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_whatever_closes_the_loop_runs_trio_to_its_end(elsewhere: bool) -> None:
+    events = []
+
+    @asynccontextmanager
+    async def lifespan(_: object):
+        events.append("opened")
+        try:
+            yield
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.lowlevel.checkpoint()
+            events.append("closed")
+
+    registry = trio_mcp.Registry("closing", lifespan=lifespan)
+
+    @registry.tool
+    async def echo(text: str) -> str:
+        return text
+
+    app = http_app(registry)
+    loop = asyncio.new_event_loop()
+    if elsewhere:
+        thread = threading.Thread(target=loop.run_forever)
+        thread.start()
+        asyncio.run_coroutine_threadsafe(call(app, "echo", text="x"), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+    else:
+        loop.run_until_complete(call(app, "echo", text="x"))
+    assert events == ["opened"]
+    loop.close()
+    assert events == ["opened", "closed"]
+    assert not trio.lowlevel.in_trio_run()
+
+
+@pytest.mark.requirement("L1")
+def test_an_interrupt_that_trio_gets_is_raised_in_the_program() -> None:
+    registry = trio_mcp.Registry("interrupted")
+
+    @registry.tool
+    async def interrupt() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    async def run() -> None:
+        calling = asyncio.ensure_future(call(http_app(registry), "interrupt"))
+        await asyncio.wait([calling])
+        calling.exception()  # the interrupt ends the request as well, in one way or another
+        await asyncio.Event().wait()
+
+    loop = asyncio.new_event_loop()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(run())
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_without_the_names_of_trio_that_it_needs_there_is_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert guest.RUN_OF_SERVERS is guest.GuestRun
+    monkeypatch.delattr("trio._core._run.GuestState")
+    assert guest.run_of_servers() is ThreadRun
+    monkeypatch.setattr("trio_mcp.aio.guest._trio", None)
+    assert guest.run_of_servers() is ThreadRun
+
+    monkeypatch.setattr(Running, "_kind", ThreadRun)
+    registry = trio_mcp.Registry("threads")
+
+    @registry.tool
+    async def thread() -> str:
+        return threading.current_thread().name
+
+    app = http_app(registry)
+    async with app.running():
+        assert await call(app, "thread") == "trio-mcp"
