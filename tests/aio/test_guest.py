@@ -1,7 +1,7 @@
 """The Trio run of an app that an event loop serves: in the loop's thread, and ended with it."""
 
 import asyncio
-import signal
+import subprocess
 import sys
 import threading
 from contextlib import asynccontextmanager
@@ -12,6 +12,7 @@ import trio
 
 import trio_mcp
 from tests.aio.support import in_asyncio, our_threads
+from tests.support.processes import ENVIRONMENT, TIME_LIMIT
 from trio_mcp.aio import guest, http_app, on_asyncio
 from trio_mcp.aio.http import Running
 from trio_mcp.aio.run import ThreadRun
@@ -139,28 +140,43 @@ def test_whatever_closes_the_loop_runs_trio_to_its_end(elsewhere: bool) -> None:
     assert not trio.lowlevel.in_trio_run()
 
 
+INTERRUPTED = """
+import asyncio, signal
+import trio_mcp
+from tests.aio.test_guest import call
+from trio_mcp.aio import http_app
+
+registry = trio_mcp.Registry("interrupted")
+
+@registry.tool
+async def interrupt() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+async def run() -> None:
+    calling = asyncio.ensure_future(call(http_app(registry), "interrupt"))
+    await asyncio.wait([calling])
+    calling.exception()  # the interrupt ends the request as well, in one way or another
+    await asyncio.Event().wait()
+
+loop = asyncio.new_event_loop()
+try:
+    loop.run_until_complete(run())
+except KeyboardInterrupt:
+    print("interrupted")
+loop.run_until_complete(loop.shutdown_asyncgens())
+loop.close()
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+
+
+@pytest.mark.long
 @pytest.mark.requirement("L1")
 def test_an_interrupt_that_trio_gets_is_raised_in_the_program() -> None:
-    registry = trio_mcp.Registry("interrupted")
-
-    @registry.tool
-    async def interrupt() -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    async def run() -> None:
-        calling = asyncio.ensure_future(call(http_app(registry), "interrupt"))
-        await asyncio.wait([calling])
-        calling.exception()  # the interrupt ends the request as well, in one way or another
-        await asyncio.Event().wait()
-
-    loop = asyncio.new_event_loop()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            loop.run_until_complete(run())
-    finally:
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    command = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=ENVIRONMENT, timeout=TIME_LIMIT
+    )
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
 
 
 @pytest.mark.requirement("L1")
