@@ -40,7 +40,7 @@ logger = logger_of("trio_mcp.aio")
 
 
 class GuestRun(TrioRun):
-    """A Trio run that is driven by its event loop, and in the end by whoever closes that."""
+    """A Trio run that is driven by its event loop, or, once that is closed, by what closes it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._turns = threading.Lock()
