@@ -190,7 +190,7 @@ async def test_without_the_names_of_trio_that_it_needs_there_is_a_thread(
     monkeypatch.setattr("trio_mcp.aio.guest._trio", None)
     assert guest.run_of_servers() is ThreadRun
 
-    monkeypatch.setattr(Running, "_kind", ThreadRun)
+    monkeypatch.setattr(Running, "kind", ThreadRun)
     registry = trio_mcp.Registry("threads")
 
     @registry.tool

@@ -45,7 +45,7 @@ _LAST_WORDS: Final = 1.0
 class Running(Portal[Any, None]):
     """An app while it is open in an event loop, and what its requests there have in common."""
 
-    _kind = RUN_OF_SERVERS
+    kind = RUN_OF_SERVERS
 
     def __init__(self, app: TrioHttpApp) -> None:
         super().__init__(partial(app.serving, _let_go), lambda nothing: None)

@@ -33,7 +33,8 @@ class Portal(AbstractAsyncContextManager[F, None], Generic[T, F]):
     yields runs in a nursery within it.
     """
 
-    _kind: type[TrioRun] = ThreadRun
+    kind: type[TrioRun] = ThreadRun
+    """What its Trio run is, where it is not within another one."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class Portal(AbstractAsyncContextManager[F, None], Generic[T, F]):
         """
         if self._run is not None:
             raise AlreadyConnected("this connection was opened before; call connect() again")
-        self._run = acquire(self._kind) if self._within is None else self._within.run
+        self._run = acquire(self.kind) if self._within is None else self._within.run
         loop = asyncio.get_running_loop()
         self._opened, self._ended = loop.create_future(), loop.create_future()
         self._run.post(partial(copy_context().run, self._start, self._run))
