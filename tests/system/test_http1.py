@@ -419,6 +419,23 @@ async def test_a_reply_gives_its_connection_back_once(serving) -> None:
     assert len(server.opened) == 1
 
 
+async def test_no_connection_is_kept_when_the_client_is_closed(serving) -> None:
+    async def serve(stream: trio.SocketStream, number: int) -> None:
+        for _ in range(2):
+            await whole_request(stream)
+            await stream.send_all(OK[:-2])
+            await wait_all_tasks_blocked()
+            await stream.send_all(OK[-2:])
+        await until_closed(stream)
+
+    server, client = serving(serve)
+    await client.get("/")
+    async with client.stream("GET", "/") as response:
+        await client.aclose()
+        assert await response.aread() == b"hello"
+    await server.until_closed(1)
+
+
 async def test_a_reply_that_is_left_closes_its_connection(serving) -> None:
     async def serve(stream: trio.SocketStream, number: int) -> None:
         await whole_request(stream)

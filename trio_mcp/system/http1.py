@@ -115,8 +115,8 @@ class Http1Transport(httpx2.AsyncBaseTransport):
             raise
 
     async def aclose(self) -> None:
-        """Close the connections that have no request."""
-        kept, self._kept = self._kept, []
+        """Close the connections; those that have a request, when its reply is closed."""
+        kept, self._kept, self._most_kept = self._kept, [], 0
         for connection in kept:
             await _close(connection.stream)
 
@@ -144,7 +144,6 @@ class Http1Transport(httpx2.AsyncBaseTransport):
 
     async def give_back(self, connection: _Connection, *, usable: bool) -> None:
         """Keep a connection for a further request, or close it."""
-        self._slots.release()
         while self._kept and self._is_old(self._kept[0]):
             await _close(self._kept.pop(0).stream)
         if usable and len(self._kept) < self._most_kept:
@@ -152,6 +151,7 @@ class Http1Transport(httpx2.AsyncBaseTransport):
             self._kept.append(connection)
         else:
             await _close(connection.stream)
+        self._slots.release()
 
     def _is_old(self, connection: _Connection) -> bool:
         return trio.current_time() - connection.kept_since >= self._keep_alive
