@@ -301,14 +301,26 @@ async def test_a_body_in_pieces_may_say_how_long_it_is(serving) -> None:
     assert asked[0].endswith(b"\r\n\r\nthe END")
 
 
-@pytest.mark.parametrize("length", ["6", "8"])
-async def test_a_body_of_another_length_breaks_the_connection(serving, length: str) -> None:
+async def test_a_whole_body_is_sent_in_chunks_if_a_header_says_so(serving) -> None:
+    asked: list[bytes] = []
+    _, client = serving(answering(OK, asked=asked))
+    await client.post("/", content=b"hello", headers={"Transfer-Encoding": "chunked"})
+    assert asked[0].endswith(b"\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+    assert b"Content-Length" not in asked[0]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("length", ["6", "8", "seven", "-7"])
+async def test_a_body_of_another_length_breaks_the_connection(
+    serving, length: str, whole: bool
+) -> None:
     async def serve(stream: trio.SocketStream, number: int) -> None:
         await until_closed(stream)
 
     server, client = serving(serve)
     with pytest.raises(httpx2.LocalProtocolError):
-        await client.post("/", content=pieces(b"the ", b"END"), headers={"Content-Length": length})
+        body = b"the END" if whole else pieces(b"the ", b"END")
+        await client.post("/", content=body, headers={"Content-Length": length})
     await server.until_closed(1)
 
 

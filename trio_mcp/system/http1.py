@@ -1,4 +1,4 @@
-"""HTTP/1.1 for our own requests: a transport of httpx2 that takes less of the processor.
+"""HTTP/1.1 for our own requests: a transport of httpx2 that does little for each of them.
 
 Connections are kept, and have one request at a time. A request is written with one system call if
 its body is there already. A reply that arrives whole is handed over whole, and its connection is
@@ -57,8 +57,9 @@ def new_client(
 
 @public_in("trio_mcp.transports")
 class Http1Transport(httpx2.AsyncBaseTransport):
-    """Sends the requests of an `httpx2.AsyncClient` on Trio, in less time than its own transport.
+    """Sends the requests of an `httpx2.AsyncClient` that runs on Trio.
 
+    A request and its body are written at once, and a reply that arrives whole is handed over whole.
     It speaks HTTP/1.1, with TLS or without. It knows neither proxies nor HTTP/2.
 
     Args:
@@ -175,7 +176,7 @@ class Http1Transport(httpx2.AsyncBaseTransport):
             if stream is not None:
                 await _close(stream)
             if isinstance(error, OSError | trio.BrokenResourceError):
-                raise httpx2.ConnectError(str(error)) from error
+                raise httpx2.ConnectError(str(error.__cause__ or error)) from error
             raise
         return _Connection(origin, stream, pipe, pipe.peer)
 
@@ -203,26 +204,27 @@ class _Connection:
 
     async def send(self, head: bytes, request: httpx2.Request, timeout: float | None) -> None:
         """Send a request. A server that does not read to its end may have answered already."""
+        length = _body_length(request)
         try:
-            if isinstance(request.stream, httpx2.ByteStream):
-                await self._write(head + b"".join(request.stream), timeout)
+            if isinstance(request.stream, httpx2.ByteStream) and length is not None:
+                body = b"".join(request.stream)
+                _check_length(length, len(body))
+                await self._write(head + body, timeout)
             else:
-                await self._send_pieces(head, request, timeout)
+                await self._send_pieces(head, request.stream, length, timeout)
         except trio.BrokenResourceError:
             pass
 
     async def _send_pieces(
-        self, head: bytes, request: httpx2.Request, timeout: float | None
+        self, head: bytes, body: Any, length: int | None, timeout: float | None
     ) -> None:
-        assert isinstance(request.stream, httpx2.AsyncByteStream)
-        length = request.headers.get("content-length")
-        room = math.inf if length is None else int(length)
-        pieces: Any = aiter(request.stream)
+        """Send a body as it comes, in chunks if its length is not known."""
+        pieces, count = aiter(body), 0
         await self._write(head, timeout)
         try:
             async for piece in pieces:
-                room -= len(piece)
-                if room < 0:
+                count += len(piece)
+                if length is not None and count > length:
                     break
                 if piece:
                     framed = b"%x\r\n%b\r\n" % (len(piece), piece) if length is None else piece
@@ -232,8 +234,8 @@ class _Connection:
                 await pieces.aclose()
         if length is None:
             await self._write(b"0\r\n\r\n", timeout)
-        elif room:
-            raise httpx2.LocalProtocolError("the body is not as long as its Content-Length")
+        else:
+            _check_length(length, count)
 
     async def _write(self, data: bytes, timeout: float | None) -> None:
         sent = self.pipe.send_nowait(data)
@@ -390,6 +392,21 @@ def _head(request: httpx2.Request) -> bytes:
     if not all(map(_NAME.fullmatch, names)):
         raise httpx2.LocalProtocolError("the method, or the name of a header, is not a name")
     return head + b"\r\n"
+
+
+def _body_length(request: httpx2.Request) -> int | None:
+    """Return how many bytes the headers say that the body has; `None` if it is sent in chunks."""
+    fields = {name.lower(): value for name, value in request.headers.raw}
+    if b"transfer-encoding" in fields:
+        return None
+    length = fields.get(b"content-length", b"0")
+    return int(length) if length.isdigit() else -1
+
+
+def _check_length(length: int, count: int) -> None:
+    """Raise if a body has another length: the server would take its end for another request."""
+    if count != length:
+        raise httpx2.LocalProtocolError("the body is not as long as its Content-Length")
 
 
 def _origin(request: httpx2.Request) -> _Origin:
