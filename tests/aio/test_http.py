@@ -621,3 +621,27 @@ def test_streams_without_an_end_do_not_keep_a_server_from_stopping(number):
     assert server.returncode in (0, -number)
     assert "Application shutdown complete" in said
     assert "Traceback" not in said.replace("KeyboardInterrupt", "")
+
+
+@pytest.mark.requirement("F4", "L1")
+@in_asyncio
+async def test_what_is_kept_of_a_client_lets_in_only_the_same_request_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("trio_mcp.aio.http._CONNECTIONS", 2)
+    app = http_app(Registry("kept"))
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    accept = {"accept": "application/json, text/event-stream"}
+
+    async def ask(port: int, **headers: str) -> int:
+        transport = httpx2.ASGITransport(app, client=("127.0.0.1", port))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return (await client.post("/mcp", json=ping, headers={**accept, **headers})).status_code
+
+    async with app.running():
+        for _ in range(2):
+            for port in (1, 2, 3):  # one more than are kept
+                assert await ask(port) == 200
+                assert await ask(port, host="evil.example") == 403
+                assert await ask(port, origin="http://evil.example") == 403
+                assert await ask(port, accept="text/html") == 406

@@ -30,13 +30,16 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.transports.http.app import HttpApp as TrioHttpApp
 from trio_mcp.transports.http.app import http_app as trio_http_app
 from trio_mcp.transports.http.request import JSON, Header, Refusal, stopping
-from trio_mcp.transports.http.server.asgi import CANCELS, Message, Receive, Scope, Send
+from trio_mcp.transports.http.server.asgi import CANCELS, CONNECTION, Message, Receive, Scope, Send
 from trio_mcp.wire.limits import Limits
 
 logger = logger_of("trio_mcp.http")
 
 _QUICK: Final = 0.05
 """Seconds between two looks at the requests that run. Most are over before the first one."""
+
+_CONNECTIONS: Final = 1000
+"""Of so many clients, the app keeps what it keeps of a connection. ASGI has no name for one."""
 
 _LAST_WORDS: Final = 1.0
 """Seconds for the end of a response whose request the server cancels."""
@@ -52,6 +55,17 @@ class Running(Portal[Any, None]):
         self.tasks: Final = WorkTasks(self.start_soon)
         self._requests: set[_Exchange] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._connections: dict[Any, dict[Any, Any]] = {}
+
+    def connection_of(self, client: Any) -> dict[Any, Any]:
+        """Return what is kept of the connection from an address, as long as that is in use."""
+        kept = self._connections.pop(client, None)
+        if kept is None:
+            kept = {}
+            if len(self._connections) >= _CONNECTIONS:
+                del self._connections[next(iter(self._connections))]  # longest without a request
+        self._connections[client] = kept
+        return kept
 
     def begun(self, request: _Exchange) -> None:
         """Have a look at a request now and then, until it has `ended`, with one timer for all."""
@@ -284,8 +298,10 @@ class _Exchange:
     _watcher: asyncio.Task[None] | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Say in the scope that the app is cancelled when the client leaves."""
-        extensions = {**(self._scope.get("extensions") or {}), CANCELS: {}}
+        """Say in the scope that the app is cancelled when the client leaves, and who that is."""
+        extensions = dict(self._scope.get("extensions") or ())
+        extensions[CANCELS] = {}
+        extensions[CONNECTION] = self._portal.connection_of(self._scope.get("client"))
         self._scope = {**self._scope, "extensions": extensions}
         self._context.run(asgi_scope.set, self._scope)
         self._answered = self._run.future()
