@@ -172,13 +172,14 @@ class Http1Transport(httpx2.AsyncBaseTransport):
                     )
                 pipe = pipe_over(stream)
                 await pipe.open()
+                peer = pipe.peer
         except BaseException as error:
             if stream is not None:
                 await _close(stream)
             if isinstance(error, OSError | trio.BrokenResourceError):
                 raise httpx2.ConnectError(str(error.__cause__ or error)) from error
             raise
-        return _Connection(origin, stream, pipe, pipe.peer)
+        return _Connection(origin, stream, pipe, peer)
 
     async def _open(self, host: str, port: int) -> trio.abc.Stream:
         if self._unix_socket is not None:
