@@ -18,7 +18,7 @@ from trio_mcp.client.tools import ToolTable
 from trio_mcp.client.transport import ClientTransport, InboundHandler, Params
 from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolError
 from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed
-from trio_mcp.peer.requests import RelayedRequest
+from trio_mcp.peer.requests import RelayedRequest, is_large_request
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.wire.conversion import to_wire
@@ -281,6 +281,8 @@ class ClientSession:
         """
         begin = self.transport.begin
         if begin is None or self._middleware or self.closed.is_set():
+            return None
+        if is_large_request(request.params):  # a thread encodes it, for which a task waits
             return None
         timeout = self.request_timeout if request.timeout is None else request.timeout
         now, sent = self.now(), None

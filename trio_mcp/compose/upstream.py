@@ -144,7 +144,7 @@ class Upstream:
         declared = meta[META_CLIENT_CAPABILITIES]
         if "extensions" in declared:
             return None
-        hops = _hops(meta)
+        hops = _hops(meta) if META_HOPS in meta else 0
         if hops >= _MOST_HOPS:
             return None
         sent = meta.copy()  # which takes half as long as to write one out

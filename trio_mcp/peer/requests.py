@@ -156,7 +156,7 @@ class OutgoingRequests(OpenRequests):
         on_end: Callable[[RelayedRequest], object],
         owner: object,
     ) -> RelayedRequest | None:
-        """Send a request that no task waits for, if it can be sent at once.
+        """Send a request that no task waits for, if it can be sent at once. It is not a large one.
 
         Args:
             method: The method.
@@ -167,11 +167,10 @@ class OutgoingRequests(OpenRequests):
             owner: Whose request it is.
 
         Returns:
-            The request; `None` where there is no room, the connection has ended, or it takes long
-            to encode.
+            The request; `None` where there is no room, or the connection has ended.
         """
         lines = self._lines
-        if self.ended is not None or lines.full or is_large_request(params):
+        if self.ended is not None or lines.full:
             return None
         id = self.next_id()
         line = encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})

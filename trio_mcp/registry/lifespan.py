@@ -48,7 +48,9 @@ class Opened:
 
     def state_of(self, provider: Any) -> Any:
         """Return what a provider's lifespan yielded; also of one that was mounted since."""
-        return self.providers.get(provider, provider.shared_state)
+        if provider in self.providers:
+            return self.providers[provider]
+        return provider.shared_state
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from trio_mcp.peer.inbound import Carrier, Scope
 from trio_mcp.peer.outbound import DeadlinePassed
 from trio_mcp.peer.requests import RelayedRequest
 from trio_mcp.server.handlercall import HandlerCall
+from trio_mcp.threads import SHORT_JSON
 from trio_mcp.wire.answers import Answer
 
 
@@ -28,6 +29,8 @@ class RelayedCall(HandlerCall):
 
     def relay(self, carrier: Carrier) -> bool:
         context, arguments = self.context, self.arguments
+        if self.size >= SHORT_JSON:  # it may be large, and is for a thread to encode
+            return False
         if arguments.__class__ is not dict or not context.server.chains.are_bare(context.method):
             return False
         self.started = self._began = began = carrier.now()

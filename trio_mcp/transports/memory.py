@@ -143,7 +143,8 @@ class _MemoryRequests(OutgoingRequests):
         limit: TimeLimit | None = None,
         id: Id | None = None,
     ) -> Json:
-        way = None if limit is None else self._ready_way(params)
+        is_plain = limit is not None and not is_large_request(params)
+        way = self._ready_way(params) if is_plain else None
         if way is None or limit is None:
             return await super().send(method, params, limit, id)
         id = self.next_id() if id is None else id
@@ -176,7 +177,7 @@ class _MemoryRequests(OutgoingRequests):
             `None` for one that has to be sent as a line.
         """
         end = self._way.ready_end(self._lines)
-        if end is None or self.ended is not None or params is None or is_large_request(params):
+        if end is None or self.ended is not None or params is None:
             return None
         copied = _copied(params)
         return None if copied is None else (end, *copied)
