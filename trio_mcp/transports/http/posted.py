@@ -133,7 +133,9 @@ def check_headers(http: HttpRequest, request: Request, catalogue: Catalogue) -> 
         name = None
     meant = version, method, name
     if meant != http.head.meant:
-        _compare_all(meant, headers)
+        said = headers.get(VERSION), headers.get(METHOD), headers.get(NAME)
+        is_short = sum(map(len, filter(None, meant))) < _SHORT
+        (_compare_usual if is_short else _compare_all)(meant, said)
         http.head.meant = meant
     if name is not None:
         tool = catalogue.tools.get(name) if method == CALL_TOOL.name else None
@@ -141,13 +143,21 @@ def check_headers(http: HttpRequest, request: Request, catalogue: Catalogue) -> 
             _check_parameters(headers, mirrored, params.get("arguments"))
 
 
-def _compare_all(meant: tuple[str | None, str, str | None], headers: Mapping[bytes, bytes]) -> None:
+def _compare_all(
+    meant: tuple[str | None, str, str | None],
+    said: tuple[bytes | None, bytes | None, bytes | None],
+) -> None:
     version, method, name = meant
     if version is not None:
-        _compare("MCP-Protocol-Version", headers.get(VERSION), version)
-    _compare("Mcp-Method", headers.get(METHOD), method)
+        _compare("MCP-Protocol-Version", said[0], version)
+    _compare("Mcp-Method", said[1], method)
     if name is not None:
-        _compare("Mcp-Name", headers.get(NAME), name, encoded=True)
+        _compare("Mcp-Name", said[2], name, encoded=True)
+
+
+_compare_usual = lru_cache(maxsize=1024)(_compare_all)
+"""The same for methods and names that come again and again, where heads differ in something else,
+such as the token. It keeps those that agree."""
 
 
 def _check_parameters(

@@ -161,13 +161,10 @@ class RequestHead:
         given = scope["headers"]
         if given == self._given:
             return self.headers
-        if len(given) != len(self._given):
-            return None
-        pairs = zip(given, self._given, strict=True)
-        match [(new, old) for new, old in pairs if new != old]:
-            case [((b"content-length", length), (b"content-length", _))]:
-                return {**self.headers, b"content-length": length}
-        return None
+        headers = dict(given)
+        length = headers.get(b"content-length")
+        same = len(headers) == len(given) and headers == {**self.headers, b"content-length": length}
+        return headers if same else None
 
 
 def _head_of(
