@@ -392,6 +392,22 @@ async def test_no_code_of_the_server_sees_the_callers_context_variables():
     assert set(seen) == {"server"}
 
 
+@pytest.mark.requirement("D1", "L1")
+async def test_a_call_from_another_thread_is_refused_before_it_is_sent(registry):
+    called = []
+
+    @registry.tool
+    async def note() -> None:
+        called.append("note")
+
+    async with connect(registry) as client:
+        await client.call_tool("note")
+        with pytest.raises(RuntimeError, match="this client runs on Trio"):
+            await trio.to_thread.run_sync(lambda: client.call_tool("note").send(None))
+        await client.call_tool("note")
+    assert called == ["note", "note"]
+
+
 @pytest.mark.requirement("D1")
 async def test_integers_of_any_size_survive(registry):
     @registry.tool

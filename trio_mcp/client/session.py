@@ -279,6 +279,7 @@ class ClientSession:
         Raises:
             TypeError: The parameters are not JSON.
         """
+        check_trio("this client")
         begin = self.transport.begin
         if begin is None or self._middleware or self.closed.is_set():
             return None
