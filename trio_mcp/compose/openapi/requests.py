@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote, unquote, unquote_to_bytes
 
@@ -262,12 +263,18 @@ def _check_not_ours(name: str, ours: Iterable[str]) -> None:
 def _checked_url(base_url: str, rest: str) -> httpx2.URL:
     """Join a URL, and refuse one that leads away from its base."""
     try:
-        base, url = httpx2.URL(base_url), httpx2.URL(base_url + rest)
+        base, url = _parsed(base_url), httpx2.URL(base_url + rest)
     except httpx2.InvalidURL:
         raise ToolError("The arguments make no URL; they may be too long for one") from None
     if origin_of(url) != origin_of(base) or not url.path.startswith(base.path.rstrip("/") + "/"):
         raise ToolError("The arguments would lead the request to another place")
     return url
+
+
+@lru_cache(maxsize=32)
+def _parsed(base_url: str) -> httpx2.URL:
+    """Parse what the URLs of all requests to a service begin with."""
+    return httpx2.URL(base_url)
 
 
 def origin_of(url: httpx2.URL) -> tuple[str, str, int | None, bytes]:

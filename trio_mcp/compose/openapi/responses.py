@@ -43,12 +43,17 @@ class Answer:
     """A response that was read, and the method of its request."""
 
     method: str
-    url: httpx2.URL
-    """That of the request, without its query, which may hold a key."""
+    _url: httpx2.URL = field(repr=False)
+    """That of the request, whose query may hold a key."""
     code: int
     headers: httpx2.Headers = field(repr=False)
     body: bytes
     """Of an error, only the beginning."""
+
+    @property
+    def url(self) -> httpx2.URL:
+        """The URL of the request without its query."""
+        return self._url.copy_with(query=None, fragment=None)
 
     @property
     def status(self) -> str:
@@ -83,8 +88,9 @@ async def read(response: httpx2.Response, limit: int) -> Answer:
         body = await _body(pieces, response.headers.get("content-encoding", "identity"), limit)
     finally:
         await pieces.aclose()
-    url = request.url.copy_with(query=None, fragment=None)
-    answer = Answer(request.method, url, response.status_code, response.headers, body[:limit])
+    answer = Answer(
+        request.method, request.url, response.status_code, response.headers, body[:limit]
+    )
     if len(body) > limit and not is_error:
         raise ToolError(
             f"The answer has more than {limit:,} bytes ({answer.status}). Ask for less, "
