@@ -12,7 +12,7 @@ from time import process_time
 import orjson
 from attrs import frozen
 
-from benchmarks.figures import Target, paired_ratio
+from benchmarks.figures import Target, paired_ratio, spread
 from trio_mcp.wire.jsonrpc import Json, decode
 
 _BOUND = 1.6
@@ -115,10 +115,11 @@ def _seconds(parse: object, line: bytes, times: int = 5) -> float:
 
 
 def rows(outcomes: Sequence[Outcome]) -> Iterator[list[str]]:
-    """Yield the rows of a table: kind, bytes, milliseconds of both, and their ratio."""
+    """Yield the rows of a table: kind, bytes, milliseconds of both, spread of ours, ratio."""
     for outcome in outcomes:
         times = [f"{median(values) * 1e3:.2f}" for values in (outcome.ours, outcome.bare)]
-        yield [outcome.kind.name, f"{outcome.size:,}", *times, f"{outcome.ratio:.2f}"]
+        figures = (f"{spread(outcome.ours):.2f}", f"{outcome.ratio:.2f}")
+        yield [outcome.kind.name, f"{outcome.size:,}", *times, *figures]
 
 
-HEADERS = ["decoding", "bytes", "ours ms", "orjson ms", "time ratio"]
+HEADERS = ["decoding", "bytes", "ours ms", "orjson ms", "spread", "time ratio"]

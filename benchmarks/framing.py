@@ -14,7 +14,7 @@ from attrs import frozen
 
 from benchmarks import decoding
 from benchmarks.chart import Bar, Panel
-from benchmarks.figures import Target, paired_ratio, targets_table
+from benchmarks.figures import Target, paired_ratio, spread, targets_table
 from benchmarks.report import Report, measuring, run_alone
 from benchmarks.tables import table
 from trio_mcp.wire.framing import LineDecoder
@@ -122,7 +122,8 @@ def _rows(outcomes: Sequence[Outcome]) -> Iterator[list[str]]:
         once = "-" if outcome.once is None else f"{outcome.once / 1e6:,.0f}"
         speeds = [f"{median(values) / 1e6:,.0f}" for values in (outcome.ours, outcome.bare)]
         loop = "list join" if outcome.case.bare is bare_join else "split"
-        yield [outcome.case.name, loop, *speeds, f"{outcome.ratio:.2f}", once]
+        figures = (f"{spread(outcome.ours):.2f}", f"{outcome.ratio:.2f}")
+        yield [outcome.case.name, loop, *speeds, *figures, once]
 
 
 def run(options: Namespace) -> Report:
@@ -133,6 +134,7 @@ def run(options: Namespace) -> Report:
         "bare loop",
         "ours MB/s",
         "bare MB/s",
+        "spread",
         "time ratio",
         "quadratic split MB/s",
     ]
