@@ -10,15 +10,15 @@ import trio
 from trio_mcp.background import background_nursery
 from trio_mcp.store.changes import ABSENT, Check, Conflict, Delete, Put, Touch
 from trio_mcp.store.errors import StoreError
-from trio_mcp.store.leases import leased
+from trio_mcp.store.leases import Lease
 from trio_mcp.store.protocol import Store
 
 
 @asynccontextmanager
 async def heartbeat(store: Store, touch: Touch, seconds: float) -> AsyncIterator[None]:
     """Renew a lease or a claimed entry while the block lasts."""
-    with leased(store, touch, seconds) as renew:
-        async with background_nursery(renew):
+    with Lease(store, touch, seconds) as renewed:
+        async with background_nursery(renewed.renew):
             yield
 
 

@@ -13,7 +13,6 @@ import trio
 from attrs import define, field, frozen
 
 from trio_mcp import McpError
-from trio_mcp.background import Task
 from trio_mcp.backoff import backoff
 from trio_mcp.extending import CallChannel, ExtensionServing, offload
 from trio_mcp.extensions.tasks.call import KeptCall
@@ -24,7 +23,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Conflict, Touch
 from trio_mcp.store.errors import Damaged, StoreError, StoreFull
 from trio_mcp.store.exact import dumps
-from trio_mcp.store.leases import leased
+from trio_mcp.store.leases import Lease
 
 logger = logger_of("trio_mcp.tasks")
 
@@ -97,7 +96,8 @@ class Run(CallChannel):
     _claim: Claim
     _found: Found | None
     """Its record, as far as it is known."""
-    _scope: trio.CancelScope = field(factory=trio.CancelScope, init=False)
+    _lease: Lease = field(init=False)
+    """What its tool runs in."""
     _has_slot: bool = field(default=True, init=False)
     _retaking: trio.Lock = field(factory=trio.Lock, init=False)
     _asking: int = field(default=0, init=False)
@@ -105,14 +105,20 @@ class Run(CallChannel):
     _answers: dict[str, Any] = field(factory=dict, init=False)
     _answered: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
     _newest: tuple[float, float | None, str | None] | None = field(default=None, init=False)
-    _renew: Task | None = field(default=None, init=False)
-    """What renews its claim; `None` unless the tool runs."""
+    _runs: bool = field(default=False, init=False)
+    """Whether the tool runs."""
     _beside: trio.CancelScope | None = field(default=None, init=False)
     """What goes on beside the tool, where that goes on."""
     _nursery: trio.Nursery | None = field(default=None, init=False)
     _failure: Exception | None = field(default=None, init=False)
     """What went wrong there."""
     _reporting: bool = field(default=False, init=False)
+
+    @_lease.default
+    def _of_its_claim(self) -> Lease:
+        claim, lease = self._claim, self._host.lease
+        touch = Touch(claim.key, delay=lease, expect=claim.version)
+        return Lease(self._host.kept.store, touch, lease)
 
     # -- what the tool says -----------------------------------------------------------------
 
@@ -154,7 +160,7 @@ class Run(CallChannel):
             try:
                 record = await self._change(partial(self._ask, key, question))
             except (Conflict, NoTask):
-                self._scope.cancel()
+                self._lease.end()
                 await trio.sleep_forever()
             except StoreError as error:
                 logger.error("A question of task %s cannot be stored: %s", self._claim.id, error)
@@ -171,7 +177,7 @@ class Run(CallChannel):
             while key not in self._answers:
                 await self._answered.park()
         except trio.Cancelled:
-            if not self._scope.cancel_called:  # only the question was cancelled
+            if not self._lease.ended:  # only the question was cancelled
                 with trio.move_on_after(_LAST_WRITE, shield=True):
                     with suppress(StoreError, Conflict, NoTask):
                         await self._change(lambda record: record.withdraw(key, time.time()))
@@ -199,15 +205,8 @@ class Run(CallChannel):
 
     async def live(self, call: KeptCall) -> None:
         """Run the task, to its end or as far as this process gets; or raise `LeaseLost`."""
-        touch = Touch(
-            self._claim.key,
-            delay=self._host.lease,
-            expect=self._claim.version,
-        )
         try:
-            with leased(self._host.kept.store, touch, self._host.lease) as renew:
-                move = await self._work(call, renew)
-            await self._end(move)
+            await self._end(await self._work(call))
         except BaseException as error:
             if not isinstance(error, Exception):  # cancelled, perhaps within nurseries, as a group
                 await self._let_go(call)
@@ -215,38 +214,38 @@ class Run(CallChannel):
         finally:
             self._give_slot()
 
-    async def _work(self, call: KeptCall, renew: Task) -> Move:
+    async def _work(self, call: KeptCall) -> Move:
         """Run the tool, accompanied if it goes on."""
         move: Move = as_it_is  # it was cancelled, or its time is over
-        self._renew = renew
-        with self._scope:
-            self._host.new_runs.add(self)
-            try:
+        self._runs = True
+        self._host.new_runs.add(self)
+        try:
+            with self._lease:
                 move = await self._call(call)
-            finally:
-                self._renew = None
-                if self._beside is not None:
-                    self._beside.cancel()
+        finally:
+            self._runs = False
+            if self._beside is not None:
+                self._beside.cancel()
         if self._failure is not None:
             raise self._failure
         return move
 
     def accompany(self, nursery: trio.Nursery) -> None:
         """Renew the claim, listen for answers and cancellation, and report, while the tool runs."""
-        if self._renew is not None:
+        if self._runs:
             self._beside = trio.CancelScope()
-            nursery.start_soon(self._accompany, self._renew, self._beside)
+            nursery.start_soon(self._accompany, self._beside)
 
-    async def _accompany(self, renew: Task, beside: trio.CancelScope) -> None:
+    async def _accompany(self, beside: trio.CancelScope) -> None:
         try:
             with beside:
                 async with trio.open_nursery() as self._nursery:
-                    self._nursery.start_soon(renew)
+                    self._nursery.start_soon(self._lease.renew)
                     self._nursery.start_soon(self._follow)
                     self._start_report()
         except Exception as error:  # it ends this run, and no others
             self._failure = error
-            self._scope.cancel()
+            self._lease.end()
         finally:
             self._nursery = None
 
@@ -288,7 +287,7 @@ class Run(CallChannel):
                 self._answered.unpark_all()
             with trio.move_on_at(found.expires):
                 await wait()
-        self._scope.cancel()
+        self._lease.end()
 
     # -- its end ----------------------------------------------------------------------------
 
