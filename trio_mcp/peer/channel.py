@@ -86,6 +86,10 @@ class ResponseOnly(ReplyChannel):
     async def respond(self, id: Id, reply: Reply | None, *, overdue: bool = False) -> None:
         self.reply = reply or self.reply
 
+    def respond_nowait(self, id: Id, reply: Reply | None) -> bool:
+        self.reply = reply or self.reply
+        return True
+
     def take(self) -> Reply | None:
         """Return the answer, and forget it: it may refer to what refers to this channel."""
         reply, self.reply = self.reply, None

@@ -69,7 +69,11 @@ class CallChannel:
 
 
 async def answer_in_background(
-    server: Server, request: ExtensionRequest, channel: CallChannel | None, timeout: float | None
+    server: Server,
+    runner: Runner,
+    request: ExtensionRequest,
+    channel: CallChannel | None,
+    timeout: float | None,
 ) -> dict[str, Json]:
     """Have a request answered (`ExtensionServing.call`)."""
     caller = _caller_of(request)
@@ -91,7 +95,7 @@ async def answer_in_background(
     if timeout is not None:
         call.timeout = timeout
     call.conversation = BackgroundConversation(call, channel or CallChannel())
-    await Runner(server.limits.cancel_timeout).run(call)
+    await runner.run(call)
     answer = reply.take()
     if isinstance(answer, Result | McpError):
         return _members_of(answer)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import trio
 
 from trio_mcp.background import background_nursery
+from trio_mcp.peer.runner import Runner
 from trio_mcp.public import public_in
 from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.registry.changes import Topic
@@ -55,6 +56,7 @@ class ExtensionServing:
         """What the instances of the server share; `None` if it shares nothing."""
         self._opened = opened
         self._server = server
+        self._runner = Runner(server.limits.cancel_timeout)
 
     async def call(
         self,
@@ -85,8 +87,9 @@ class ExtensionServing:
         It waits until the lifespans of all extensions are open. So do not await it in a lifespan
         before that yields; start a task in `nursery`. If cancelled, the handler is cancelled.
         """
-        await self._opened.complete.wait()
-        return await answer_in_background(self._server, request, channel, timeout)
+        if not self._opened.complete.is_set():  # or else it would take a turn of the scheduler
+            await self._opened.complete.wait()
+        return await answer_in_background(self._server, self._runner, request, channel, timeout)
 
     def count(self, name: str, **labels: str) -> None:
         """Count something for `/metrics`, where it is `mcp_NAME_total`.
