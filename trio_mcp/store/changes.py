@@ -260,12 +260,14 @@ def check_commit(changes: tuple[Change, ...]) -> None:
     if len(changes) > MAX_CHANGES:
         raise ValueError(f"a commit has at most {MAX_CHANGES} changes, not {len(changes)}")
     if len(changes) > 1:  # most commits have one, which goes with itself
-        partitions = {partition_of(change.key) for change in changes}
+        keys = {change.key for change in changes}
+        partitions = set(map(partition_of, keys))
         if len(partitions) > 1:
             raise ValueError(f"a commit is within one partition, not in {sorted(partitions)}")
-        kept = [change for change in changes if not isinstance(change, News)]
-        if len(kept) > len({(change.key, isinstance(change, _OF_LOGS)) for change in kept}):
-            raise ValueError("a commit changes an entry or a log once, not twice")
+        if len(keys) < len(changes):
+            kept = [change for change in changes if not isinstance(change, News)]
+            if len(kept) > len({(change.key, isinstance(change, _OF_LOGS)) for change in kept}):
+                raise ValueError("a commit changes an entry or a log once, not twice")
     if (size := size_of(changes)) > MAX_BYTES:
         raise StoreFull(f"{size} bytes were to be written at once; the most is {MAX_BYTES}")
 

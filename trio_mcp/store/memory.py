@@ -18,6 +18,7 @@ MAX_MEMORY: Final = 256 * 1024 * 1024
 """Bytes that a store in memory may hold, by default."""
 
 _SWEPT_IF_FULL: Final = 2000
+_GROWING: Final = (Put, Add, Append)
 
 T = TypeVar("T")
 
@@ -59,15 +60,16 @@ class MemoryStore(TablesStore):
     def _transact(self, work: Work[T], changes: Sequence[Change]) -> T:
         now = self._clock()
         self.tables.sweep(now)
-        if any(isinstance(change, Put | Add | Append) for change in changes):
-            self._make_room(size_of(changes), now)
-        return work(self.tables, now)
-
-    def _make_room(self, size: int, now: float) -> None:
-        """Raise `StoreFull` if there is no room for some more bytes."""
+        size = size_of(changes)
         if self.tables.size + size > self._max_bytes:
             self.tables.sweep(now, _SWEPT_IF_FULL)
-        if self.tables.size + size > self._max_bytes:
+            self._check_room(size, changes)
+        return work(self.tables, now)
+
+    def _check_room(self, size: int, changes: Sequence[Change]) -> None:
+        """Raise `StoreFull` if there is no room for changes whose values have so many bytes."""
+        grows = any(isinstance(change, _GROWING) for change in changes)
+        if grows and self.tables.size + size > self._max_bytes:
             raise StoreFull(
                 f"the store in memory has its {self._max_bytes} bytes; something has to expire "
                 "first, or open it with a higher max_bytes"

@@ -42,9 +42,15 @@ class _Times:
         if len(self._heap) > 2 * names + _STALE:
             self._heap = sorted(set(filter(self._holds, self._heap)))  # which is a heap, too
 
+    @property
+    def earliest(self) -> float:
+        """No name has an earlier time."""
+        return self._heap[0][0] if self._heap else inf
+
     def first(self, limit: int, until: float = inf) -> list[tuple[float, str]]:
         """Return the first ones."""
-        heap, found = self._heap, list[tuple[float, str]]()
+        heap = self._heap
+        found: list[tuple[float, str]] = []
         while heap and heap[0][0] <= until and len(found) < limit:
             pair = heappop(heap)
             if self._holds(pair) and pair not in found[-1:]:
@@ -157,8 +163,9 @@ class MemoryTables(Tables):
                 del self._folders[name]
 
     def set_value(self, key: str, version: int, value: bytes) -> None:
-        row = self.entries[key]
-        self.save(key, Row(value, version, row.expires, row.due))
+        old = self.entries[key]
+        self.entries[key] = Row(value, version, old.expires, old.due)
+        self.size += len(value) - len(old.value)
 
     def set_times(self, key: str, version: int, expires: float, due: float | None) -> None:
         self.save(key, Row(self.entries[key].value, version, expires, due))
@@ -221,10 +228,12 @@ class MemoryTables(Tables):
 
     def sweep(self, now: float, limit: int = _SWEPT) -> None:
         """Remove so many entries that have expired, and one log."""
-        for _, key in self._expiring.first(limit, now):
-            self._remove(key, self.entries[key])
-        for _, log in self._expiring_logs.first(1, now):
-            self.drop(log, now)
+        if self._expiring.earliest <= now:
+            for _, key in self._expiring.first(limit, now):
+                self._remove(key, self.entries[key])
+        if self._expiring_logs.earliest <= now:
+            for _, log in self._expiring_logs.first(1, now):
+                self.drop(log, now)
 
     def _expires(self, key: str) -> float | None:
         row = self.entries.get(key)

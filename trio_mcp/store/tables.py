@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from attrs import frozen
+from attrs import define
 
 from trio_mcp.store.changes import (
     ABSENT,
@@ -22,6 +22,7 @@ from trio_mcp.store.changes import (
     Add,
     Append,
     Change,
+    Check,
     Claimed,
     Conflict,
     Delete,
@@ -43,9 +44,9 @@ T = TypeVar("T")
 _LATEST: Final = 2**62
 
 
-@frozen
+@define(eq=False)
 class Row:
-    """An entry as it is kept, with times by the store's clock, in seconds."""
+    """An entry as it is kept, with times by the store's clock, in seconds. It does not change."""
 
     value: bytes
     version: int
@@ -113,13 +114,13 @@ class Tables(ABC):
 
     def commit(self, changes: Sequence[Change], now: float) -> list[int]:
         found = [(change, self._look(change, now)) for change in changes]  # raises before any
-        self.version += any(isinstance(change, Put | Add) for change in changes)
-        return [self._make(change, row, now) for change, row in found]
+        self.version += any(change.__class__ in _VERSIONED for change in changes)
+        return [_MAKERS[change.__class__](self, change, row, now) for change, row in found]
 
     def _look(self, change: Change, now: float) -> Row | None:
         """Return the entry that a change is about, or raise `Conflict` if it must not be made."""
         match change:
-            case Append() | Drop() | News() | Put(expect=None):
+            case Put(expect=None) | News() | Append() | Drop():
                 return None
             case Add():
                 row = self.load(change.key, now)
@@ -133,35 +134,32 @@ class Tables(ABC):
             raise Conflict(change)
         return row
 
-    def _make(self, change: Change, row: Row | None, now: float) -> int:
-        match change:
-            case Put():
-                due = None if change.delay is None else now + change.delay
-                row = Row(change.value, self.version, now + change.ttl, due)
-                self.save(change.key, row)
-            case Touch():
-                assert row is not None
-                expires = row.expires if change.ttl is None else now + change.ttl
-                due = row.due if change.delay is None else now + change.delay
-                self.set_times(change.key, row.version, expires, due)
-            case Delete():
-                self.save(change.key, None)
-            case Add():
-                total = _sum(change, row)
-                value = b"%d" % total
-                if total == 0:  # as if there was none, so nothing is left of what ended
-                    self.save(change.key, None)
-                elif row is not None and row.due is None:
-                    self.set_value(change.key, self.version, value)
-                else:
-                    expires = now + change.ttl if row is None else row.expires
-                    self.save(change.key, Row(value, self.version, expires, None))
-                return total
-            case Append():
-                return self.append(change, now)
-            case Drop():
-                return self.drop(change.key, now)
-        return ABSENT if row is None else row.version
+    def _put(self, change: Put, row: Row | None, now: float) -> int:
+        due = None if change.delay is None else now + change.delay
+        self.save(change.key, Row(change.value, self.version, now + change.ttl, due))
+        return self.version
+
+    def _touch(self, change: Touch, row: Row, now: float) -> int:
+        expires = row.expires if change.ttl is None else now + change.ttl
+        due = row.due if change.delay is None else now + change.delay
+        self.set_times(change.key, row.version, expires, due)
+        return row.version
+
+    def _delete(self, change: Delete, row: Row | None, now: float) -> int:
+        self.save(change.key, None)
+        return _version(row)
+
+    def _add(self, change: Add, row: Row | None, now: float) -> int:
+        total = _sum(change, row)
+        value = b"%d" % total
+        if total == 0:  # as if there was none, so nothing is left of what ended
+            self.save(change.key, None)
+        elif row is not None and row.due is None:
+            self.set_value(change.key, self.version, value)
+        else:
+            expires = now + change.ttl if row is None else row.expires
+            self.save(change.key, Row(value, self.version, expires, None))
+        return total
 
     def get(self, key: str, now: float) -> Entry | None:
         row = self.load(key, now)
@@ -200,6 +198,25 @@ class Tables(ABC):
                     break
                 items.append((position, item))
         return LogPage(items, first, last, began)
+
+
+_VERSIONED: Final = (Put, Add)
+
+_MAKERS: Final[dict[type[Change], Callable[[Tables, Any, Any, float], int]]] = {
+    Put: Tables._put,
+    Touch: Tables._touch,
+    Delete: Tables._delete,
+    Check: lambda tables, change, row, now: _version(row),
+    Add: Tables._add,
+    Append: lambda tables, change, row, now: tables.append(change, now),
+    Drop: lambda tables, change, row, now: tables.drop(change.key, now),
+    News: lambda tables, change, row, now: ABSENT,
+}
+"""What makes a change, of an entry as it was found, and returns the result of it."""
+
+
+def _version(row: Row | None) -> int:
+    return ABSENT if row is None else row.version
 
 
 def _entry(key: str, row: Row, now: float) -> Entry:
