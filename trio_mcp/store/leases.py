@@ -35,7 +35,7 @@ class Lease:
         ...         await work(entry)
     """
 
-    _store: Store
+    _store: Store = field(repr=False)
     _touch: Touch
     _seconds: float
     ended: bool = field(default=False, init=False)
