@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.transports.http.asgi_server_support import post, serving
 from tests.transports.http.sockets import served
 from tests.transports.http.support import ModernClient
 from trio_mcp import HttpPolicy, Registry, http_app
+from trio_mcp.transports.http.request import RequestHead
 from trio_mcp.transports.http.server.head import Head, HeadReader
 from trio_mcp.transports.http.server.response import Refused
 
@@ -135,6 +137,7 @@ async def test_a_call_that_is_late_is_ended_alone(autojump_clock: Any) -> None:
         ({"mcp-method": "tools/list"}, 400),
         ({"mcp-name": None}, 400),
         ({"mcp-protocol-version": "2025-11-25"}, 400),
+        ({"x-more": "nothing else"}, 200),
     ],
 )
 async def test_a_head_that_differs_is_looked_at_again(other: dict[str, Any], status: int) -> None:
@@ -143,6 +146,28 @@ async def test_a_head_that_differs_is_looked_at_again(other: dict[str, Any], sta
         for _ in range(2):
             assert (await (await wire.post(server.modern, call)).whole()).status == 200
             assert (await (await wire.post(server.modern, call, **other)).whole()).status == status
+
+
+LENGTH = (b"content-length", b"7")
+FIELDS = [(b"host", b"localhost"), LENGTH, (b"accept", b"*/*"), (b"x-end", b"1")]
+
+
+def scope_of(fields: list[tuple[bytes, bytes]], **more: Any) -> dict[str, Any]:
+    return {"method": "POST", "path": "/mcp", "client": ("::1", 1), "headers": fields, **more}
+
+
+@pytest.mark.parametrize("order", list(permutations(FIELDS)))
+def test_an_app_knows_a_head_by_all_but_the_length(order: Any) -> None:
+    known = RequestHead(scope_of(list(order)), {})
+    assert known.headers_of(scope_of(list(order))) == dict(order)
+    other = [(name, b"12345" if name == b"content-length" else value) for name, value in order]
+    assert known.headers_of(scope_of(other)) == dict(other)
+    for at in range(len(order)):
+        for put in ([], [(b"x-new", b"1")], [LENGTH, LENGTH], [order[at - 1]]):
+            changed = [*order[:at], *put, *order[at + 1 :]]
+            assert known.headers_of(scope_of(changed)) is None
+    for about in ({"method": "GET"}, {"path": "/"}, {"root_path": "/at"}, {"client": ("::2", 1)}):
+        assert known.headers_of(scope_of(other, **about)) is None
 
 
 async def test_bodies_of_any_length_are_those_of_the_same_client() -> None:
