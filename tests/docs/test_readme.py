@@ -23,6 +23,7 @@ from tests.support.processes import ENVIRONMENT, ROOT, call, parse, run, running
 from trio_mcp import Handlers, HttpOptions, Limits, Registry, connect
 from trio_mcp.cli.target import load_registry
 from trio_mcp.errors import ToolFailed
+from trio_mcp.wire.codec import MOST_ARRAYS
 from trio_mcp.wire.jsonrpc import MAX_DEPTH
 
 README = ROOT / "README.md"
@@ -285,13 +286,20 @@ async def test_invalid_utf8_and_deep_nesting_are_answered_as_the_table_says(
         :2
     ]
     for levels in (MAX_DEPTH - 2, MAX_DEPTH - 1):  # message and params are two of them
-        params = b'{"x":' + b"[" * levels + b"]" * levels + b"}"
+        params = b'{"x":' * (levels + 1) + b"0" + b"}" * (levels + 1)
         request = b'{"jsonrpc":"2.0","id":1,"method":"dance","params":' + params + b"}\n"
         answer = await ask(calculator, request)
         refused = answer["error"]["code"] == int(
             told[f"nested more than {MAX_DEPTH} levels deep"][0]
         )
         assert refused == (levels + 2 > MAX_DEPTH)
+        assert answer["id"] == 1
+    row = f"more than {MOST_ARRAYS} nested arrays, each the last item of the one around it (`[[[…]]]`)"
+    for levels in (MOST_ARRAYS, MOST_ARRAYS + 1):
+        params = b'{"x":' + b"[" * levels + b"0" + b"]" * levels + b"}"
+        request = b'{"jsonrpc":"2.0","id":1,"method":"dance","params":' + params + b"}\n"
+        answer = await ask(calculator, request)
+        assert (answer["error"]["code"] == int(told[row][0])) == (levels > MOST_ARRAYS)
         assert answer["id"] == 1
 
 

@@ -1,5 +1,6 @@
 import json
 import math
+import subprocess
 import sys
 import tracemalloc
 from collections import Counter, OrderedDict
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trio_mcp.wire.codec import MOST_ARRAYS, TooManyArrays
 from trio_mcp.wire.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, McpError
 from trio_mcp.wire.jsonrpc import (
     MAX_DEPTH,
@@ -288,7 +290,7 @@ def test_many_escapes_are_read_exactly():
         f'{{"a":"{ESCAPES},","b":2e99}}',
         f'["{ESCAPES}",{2**64}]',
         f'["{ESCAPES}",{[1] * 1000}]',
-        f'[{"[" * 100}"{ESCAPES}"{"]" * 100}]',
+        f'[{"[" * 100}"{ESCAPES}"{",0]" * 100}]',
     ):
         assert repr(value_of(text)) == repr(json.loads(text))
 
@@ -370,9 +372,12 @@ def test_nothing_is_lost_among_rows(row, at):
         assert (
             "repeated key" in refused(request_with(f'{{"a":{rows},"a":{among(row, 0, row)}}}'))[2]
         )
-    for levels in ("[" * 300 + "]" * 300, '{"a":' * 300 + "0" + "}" * 300):
+    for levels, why in (
+        ("[" * 300 + "]" * 300, str(TooManyArrays())),
+        ('{"a":' * 300 + "0" + "}" * 300, f"more than {MAX_DEPTH} levels deep"),
+    ):
         for deep in (among(row, at, f'{{"a":{levels}}}'), f"[{levels},{among(row, 0, row)}]"):
-            assert refused(request_with(deep))[2].endswith(f"more than {MAX_DEPTH} levels deep")
+            assert refused(request_with(deep))[2].endswith(why)
 
 
 def among(row: str, at: int, other: str) -> str:
@@ -396,11 +401,76 @@ def test_a_long_key_is_named_in_short():
 
 def test_nesting_is_served_up_to_a_depth_and_refused_beyond():
     served = MAX_DEPTH - 2  # the message and its params are levels too
-    assert value_of("[" * served + "]" * served)
-    for depth in (served + 1, served + 5, 1000):
-        id, code, message = refused(request_with("[" * depth + "]" * depth))
-        assert (id, code) == (1, INVALID_REQUEST)
-        assert "levels deep" in message
+    for begin, end in (('{"a":', "}"), ("[", ",0]")):
+        assert value_of(begin * served + "0" + end * served)
+        for depth in (served + 1, served + 5, 1000):
+            id, code, message = refused(request_with(begin * depth + "0" + end * depth))
+            assert (id, code) == (1, INVALID_REQUEST)
+            assert "levels deep" in message
+
+
+@pytest.mark.parametrize("between", ["", "]", '"]",', "] , "])
+@pytest.mark.parametrize("size", [0, 2000, 100_000])
+@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ("[0, ", "\n]"), ('["]",', " ]")])
+def test_so_many_arrays_may_end_together(begin, end, size, between):
+    around = json.dumps(["x" * size, between * 30, "]" * 500])[:-1] + ",%s]"
+    most = MOST_ARRAYS - 1  # one is around it
+    text = around % (begin * most + "0" + end * most)
+    assert value_of(text) == json.loads(text)
+    text = around % (begin * MOST_ARRAYS + "0" + end * MOST_ARRAYS)
+    id, code, message = refused(request_with(text))
+    assert (id, code) == (1, INVALID_REQUEST)
+    assert message == f"Invalid request: {TooManyArrays()}"
+
+
+def test_nested_arrays_do_not_end_the_process():
+    """The encoder has no room for the ends of more than 30 arrays."""
+    rows = 1
+    for level in range(235):
+        rows = [rows] * (100 if level == 231 else 1)
+    line = request_with(json.dumps([[[rows, rows]]], separators=(",", ":")))
+    code = "import sys; from trio_mcp.wire.jsonrpc import *; print(decode(sys.stdin.buffer.read()))"
+    done = subprocess.run([sys.executable, "-c", code], input=line, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert str(TooManyArrays()).encode() in done.stdout
+
+
+def arrays(count: int, kind=list):
+    value = 0
+    for _ in range(count):
+        value = kind([1, value])
+    return value
+
+
+@dataclass
+class Holder:
+    held: object
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("many", [0, 5000])
+@pytest.mark.parametrize("in_slices", [False, True])
+@pytest.mark.parametrize(
+    "around", [lambda v: v, lambda v: {"a": [v, 0]}, lambda v: Holder({"a": v})]
+)
+def test_so_many_arrays_that_end_together_are_written(around, kind, many, in_slices):
+    beside = [[number, [number]] for number in range(many)]
+    written = encode({"a": beside, "b": around(arrays(MOST_ARRAYS, kind))}, in_slices=in_slices)
+    assert json.loads(written)["a"] == beside
+    with pytest.raises(TooManyArrays):
+        encode({"a": beside, "b": around(arrays(MOST_ARRAYS + 1, kind))}, in_slices=in_slices)
+
+
+def test_what_holds_itself_is_not_written():
+    loop: list[object] = [0] * 300
+    loop[5] = loop
+    last: list[object] = [{}]
+    last.append(last)
+    named: dict[str, object] = {}
+    named["named"] = [named] * 3
+    for value in (loop, last, named):
+        with pytest.raises(TypeError):
+            encode({"result": value})
 
 
 def test_a_number_of_too_many_digits_is_refused():

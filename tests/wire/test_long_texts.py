@@ -132,7 +132,7 @@ def test_a_text_counts_as_deep_as_it_is(levels):
     """Beside a text, and in an array of texts, as anywhere else."""
     text = json.dumps(filled("code"))
     for inner in (text, f"{text},{text}"):
-        value = "[" * levels + inner + "]" * levels
+        value = "[" * levels + inner + "]" + ",0]" * (levels - 1)
         line = f'{{"jsonrpc":"2.0","id":1,"result":{value}}}'.encode()
         assert (loads_around(line, MANY, MANY) is None) == (levels > 253)
         assert isinstance(decode(line), Response if levels <= 253 else Malformed)

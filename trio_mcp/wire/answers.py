@@ -62,7 +62,9 @@ class Result:
         if self._encoded is not None and self._encoded[0] == id:
             return self._encoded[1]
         try:
-            return encode({"jsonrpc": "2.0", "id": id, "result": self.members}, self.is_finite)
+            response = {"jsonrpc": "2.0", "id": id, "result": self.members}
+            is_text = self.source.__class__ is str  # as most are
+            return encode(response, self.is_finite, is_flat=is_text)
         except Exception:
             return error_line(id, self._unsendable())
 

@@ -95,7 +95,8 @@ def exact(line: bytes, value: Any, limit: int) -> Any:
             return value
         if kept == "names" and len(line) <= limit:
             return json.loads(line)
-    again = codec.dumps(value, option=codec.INDENTED if line[1:2] == b"\n" else None)
+    lines = codec.INDENTED if line[1:2] == b"\n" else None
+    again = codec.dumps_parsed(value, line, lines)
     if again == line:
         return value
     has_escapes = line.find(b"\\") >= 0 and line.rfind(_ESCAPE) >= 0
@@ -121,7 +122,7 @@ def _kept_by_few(value: Any, line: bytes) -> _Kept | None:
     has_few_strings = len(text) < len(line)
     if not (has_few_strings or _has_many_escapes(line)):
         return None
-    names, arrays, behind, are_small, parts = 0, 0, 0, True, [value]
+    names, arrays, chained, behind, are_small, parts = 0, 0, 0, 0, True, [value]
     for part in parts:  # which grow meanwhile
         kind = part.__class__
         if kind is dict:
@@ -130,12 +131,15 @@ def _kept_by_few(value: Any, line: bytes) -> _Kept | None:
             parts += part.values()
         elif kind is list and len(part) <= _FEW:
             arrays += 1
+            chained += bool(part) and part[-1].__class__ is list
             behind += sum(item.__class__ is str for item in part[1:])
             parts += part
         elif kind is list or kind is float:
             are_small = are_small and _is_small(part)
         if names > _FEW or arrays > _FEW or len(parts) > 10 * _FEW:
             return None
+    if chained >= codec.MOST_ARRAYS:
+        return None
     if not has_few_strings:
         return "all" if are_small and _has_strings_behind_commas(line, behind) else None
     if not (_has_at_most(text, b":", names) and _has_at_most(text, b"[", _FEW)):
@@ -166,7 +170,8 @@ def _kept_by_rows(value: Any, line: bytes) -> _Kept | None:
             cells += sum(map(len, part))
         if names > _FEW or len(parts) > 10 * _FEW:
             return None
-    if not (cells and line.count(b":") == names + cells and _has_at_most(line, b"[", _FEW)):
+    most = codec.MOST_ARRAYS  # wherever they are
+    if not (cells and line.count(b":") == names + cells and _has_at_most(line, b"[", most)):
         return None
     return "names" if _has_many_digits(line) else "all"
 
@@ -224,9 +229,21 @@ def _check_by_parsing(line: bytes, value: Any) -> None:
     """Raise `RepeatedKey` if the text has more in it than the value."""
     # With arrays in place of objects, no parser has a reason to drop anything.
     flat = codec.loads(line.translate(_AS_ARRAYS))
-    if codec.dumps(flat).translate(_AS_ARRAYS) != codec.dumps(value).translate(_AS_ARRAYS):
+    if _differ(flat, value, len(line)):
         is_id = value.__class__ is dict and flat[::2].count("id") > 1
         raise RepeatedKey(_repeated(line), is_id)
+
+
+def _differ(flat: Any, value: Any, size: int) -> bool:
+    """Whether a value is another than what was parsed with arrays in place of objects."""
+    try:
+        return codec.dumps(flat).translate(_AS_ARRAYS) != codec.dumps(value).translate(_AS_ARRAYS)
+    except codec.TooManyArrays:  # that were objects
+        if size > CLOSE_LOOK:
+            raise
+        texts = [json.dumps(side, separators=(",", ":")) for side in (flat, value)]
+        first, second = [text.encode().translate(_AS_ARRAYS) for text in texts]
+        return first != second
 
 
 def _has_many_digits(text: bytes) -> bool:

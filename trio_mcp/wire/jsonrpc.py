@@ -132,13 +132,15 @@ def decode(
     try:
         if value is None:
             value = codec.loads(line)
-            if len(line) > SHORT or codec.dumps(value) != line:
+            if len(line) > SHORT or codec.dumps_parsed(value, line) != line:
                 value = exact(line, value, max_values)
     except RepeatedKey as repeated:
         return _repeats(value, repeated, len(line))
     except LongIntegers:
         why = f"integers beyond 64 bits in a message of more than {max_values} bytes"
         return _refused(_id_of(value), why, len(line))
+    except codec.TooManyArrays as error:
+        return _refused(_id_of(value), str(error), len(line))
     except TypeError:  # what was parsed can be encoded, unless it is too deep
         return _refused(_id_of(value), f"nested more than {MAX_DEPTH} levels deep", len(line))
     except ValueError as error:
@@ -329,18 +331,24 @@ def trimmed(line: bytes) -> bytes:
     return bytes(memoryview(line))
 
 
-def encode(message: Json, is_finite: bool = False, in_slices: bool = False) -> bytes:
+def encode(
+    message: Json, is_finite: bool = False, in_slices: bool = False, is_flat: bool = False
+) -> bytes:
     """Turn a JSON-able message into a line, newline included.
 
     Args:
         message: The message.
         is_finite: Whether it is known to hold no NaN and no infinite number, as what was parsed.
         in_slices: Whether other threads are to have their turn while a large message is encoded.
+        is_flat: Whether it is known to hold no arrays in one another.
 
     Raises:
-        TypeError: The message holds something that JSON does not know (NaN and infinities too).
+        TypeError: The message holds something that JSON does not know (NaN and infinities too), or
+            is nested too deeply.
     """
     try:
+        if not is_flat and codec.has_many_arrays(message):
+            raise codec.TooManyArrays
         if in_slices:
             return b"".join([*slices(message, partial(_encode, is_finite=is_finite)), b"\n"])
         return _encode(message, is_finite, codec.NEWLINE)
@@ -349,13 +357,13 @@ def encode(message: Json, is_finite: bool = False, in_slices: bool = False) -> b
 
 
 def _encode(message: Json, is_finite: bool, option: int | None = None) -> bytes:
-    line = codec.dumps(message, option=option)
+    line = codec.dumps_unseen(message, option=option)
     return line if is_finite or line.rfind(_NULL) < 0 else _checked(message, line)
 
 
 def _encode_carefully(message: Json, refusal: TypeError) -> bytes:
     """Encode a message that `codec` refuses, if that is for a long integer."""
-    if str(refusal) == _NOT_FINITE:
+    if str(refusal) == _NOT_FINITE or isinstance(refusal, codec.TooManyArrays):
         raise refusal
     if not str(refusal).startswith("Integer exceeds"):  # json takes more than is JSON
         raise TypeError("the message holds something that is not JSON")
