@@ -80,7 +80,7 @@ def rows(many: int = MANY) -> list[dict[str, int]]:
 def nested(levels: int) -> Any:
     value: Any = "x"
     for _ in range(levels):
-        value = [value]
+        value = [value, 0]
     return value
 
 

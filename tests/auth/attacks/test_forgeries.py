@@ -241,11 +241,13 @@ async def test_scopes_that_are_none(scope: Any) -> None:
 
 
 async def test_claims_that_are_deep() -> None:
-    deep: Any = []
+    deep: Any = {}
+    arrays: Any = []
     for _ in range(200):
-        deep = [deep]
+        deep, arrays = {"a": deep}, [arrays]
     async with protected(ISSUED) as host:
         assert (await call(host, ISSUED.token(deep=deep))).status == 200
+        assert (await call(host, ISSUED.token(deep=arrays))).status == 401
         for opening in (b'{"a":', b"["):
             token = unsigned({"alg": "ES256", **TYPED}, opening * 1500, b"\0" * 64)
             assert (await call(host, token)).status == 401
