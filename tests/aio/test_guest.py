@@ -1,6 +1,7 @@
 """The Trio run of an app that an event loop serves: in the loop's thread, and ended with it."""
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -67,19 +68,22 @@ async def test_an_app_runs_in_the_thread_of_its_loop_which_is_no_trio_run_otherw
 @pytest.mark.requirement("L1")
 @in_asyncio
 async def test_the_loop_goes_on_while_trio_has_always_something_to_do() -> None:
-    registry, may_end = trio_mcp.Registry("busy"), []
+    registry, turns, may_end = trio_mcp.Registry("busy"), [], []
 
     @registry.tool
     async def spin() -> str:
+        token = trio.lowlevel.current_trio_token()
         while not may_end:
+            token.run_sync_soon(turns.append, 1)  # which makes the descriptor ready, as threads do
             await trio.lowlevel.checkpoint()
         return "done"
 
     app = http_app(registry)
     async with app.running():
         calling = asyncio.ensure_future(call(app, "spin"))
-        for _ in range(100):
+        for _ in range(200):
             await asyncio.sleep(0)
+        assert 0 < len(turns) <= 3 * 200  # for what is posted, the descriptor, and a deadline
         may_end.append(True)
         assert await calling == "done"
 
@@ -138,6 +142,43 @@ def test_whatever_closes_the_loop_runs_trio_to_its_end(elsewhere: bool) -> None:
     loop.close()
     assert events == ["opened", "closed"]
     assert not trio.lowlevel.in_trio_run()
+
+
+@pytest.mark.requirement("L1")
+def test_a_process_with_many_open_files_closes_its_app_as_well() -> None:
+    import resource  # which Windows does not have
+
+    closed = []
+
+    @asynccontextmanager
+    async def lifespan(_: object):
+        try:
+            yield
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(0.001)  # so that what closes the loop has to wait
+            closed.append(True)
+
+    registry = trio_mcp.Registry("descriptors", lifespan=lifespan)
+
+    @registry.tool
+    async def echo(text: str) -> str:
+        return text
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2000, before[1]))
+    files = []
+    try:
+        while not files or files[-1] < 1024:  # all that `select` could wait for
+            files.append(os.open(os.devnull, os.O_RDONLY))
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(call(http_app(registry), "echo", text="x"))
+        loop.close()
+    finally:
+        for each in files:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert closed
 
 
 INTERRUPTED = """

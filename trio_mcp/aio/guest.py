@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import select
+import selectors
 import sys
 import threading
 import time
@@ -77,7 +77,6 @@ class GuestRun(TrioRun):
 
     def _drive(self) -> None:
         """Have a turn, and the next one in time."""
-        self._is_due = False
         seconds = self._turn()
         if self.is_over:
             return
@@ -97,7 +96,11 @@ class GuestRun(TrioRun):
     def _drive_soon(self) -> None:
         if not self._is_due:
             self._is_due = True
-            self._loop.call_soon(self._drive)
+            self._loop.call_soon(self._on_due)
+
+    def _on_due(self) -> None:
+        self._is_due = False  # only here: any other turn would have one more follow, each time
+        self._drive()
 
     def _turn(self) -> float:
         """Do what was posted, what tasks can do now, and what they tell; return when to go on."""
@@ -169,9 +172,14 @@ class GuestRun(TrioRun):
         if self._loop.is_running():
             self._over.wait(EXIT_PATIENCE)
         while not (self.is_over or self.is_copy) and (left := end - time.monotonic()) > 0:
-            seconds = min(self._turn(), left)
+            self._rest(min(self._turn(), left))
+
+    def _rest(self, seconds: float) -> None:
+        """Wait for the descriptor. Another thread may not end the run meanwhile, and close it."""
+        with self._turns, selectors.DefaultSelector() as selector:
             if not self.is_over:
-                select.select([self._descriptor], [], [], seconds)
+                selector.register(self._descriptor, selectors.EVENT_READ)
+                selector.select(seconds)
 
     def _end(self) -> None:
         if self._alarm is not None:
