@@ -634,7 +634,8 @@ async def test_what_is_kept_of_a_client_lets_in_only_the_same_request_again(
     accept = {"accept": "application/json, text/event-stream"}
 
     async def ask(port: int, **headers: str) -> int:
-        transport = httpx2.ASGITransport(app, client=("127.0.0.1", port))
+        address = ["127.0.0.1", port]  # some servers have a list, others a tuple
+        transport = httpx2.ASGITransport(app, client=address)  # type: ignore[arg-type]
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return (await client.post("/mcp", json=ping, headers={**accept, **headers})).status_code
 

@@ -59,6 +59,7 @@ class Running(Portal[Any, None]):
 
     def connection_of(self, client: Any) -> dict[Any, Any]:
         """Return what is kept of the connection from an address, as long as that is in use."""
+        client = client and tuple(client)  # some servers have a list
         kept = self._connections.pop(client, None)
         if kept is None:
             kept = {}
