@@ -5,6 +5,7 @@ import sys
 import tracemalloc
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
+from enum import Enum
 
 import pytest
 from hypothesis import given
@@ -445,6 +446,20 @@ def arrays(count: int, kind=list):
 @dataclass
 class Holder:
     held: object
+
+
+class Chained(Enum):
+    HALF = arrays(MOST_ARRAYS // 2)
+
+
+def test_arrays_that_are_values_of_enumerations_are_counted():
+    value = Chained.HALF
+    for _ in range(MOST_ARRAYS // 2):
+        value = [0, value]
+    assert encode({"value": value})
+    for chained in ([value], {"held": (0, value)}, Holder([value])):
+        with pytest.raises(TooManyArrays):
+            encode(chained)
 
 
 @pytest.mark.parametrize("kind", [list, tuple])

@@ -10,6 +10,7 @@ before it is encoded: of arrays that end together, there may be `MOST_ARRAYS`.
 """
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, Final
 
 from orjson import (
@@ -131,6 +132,8 @@ def _most_chained(value: Any) -> int:
             found += part.values()
         elif isinstance(part, _ARRAYS):
             found += part
+        elif isinstance(part, Enum):
+            found.append(part.value)
         elif hasattr(kind, "__dataclass_fields__"):
             found += [getattr(part, name, None) for name in kind.__dataclass_fields__]
     return _longest_chain([part for part in found if isinstance(part, _ARRAYS)])
@@ -144,6 +147,8 @@ def _longest_chain(arrays: list[Any]) -> int:
             chain.append(array)
             lengths[id(array)] = 0  # it may be its own last item
             array = array[-1]
+            if isinstance(array, Enum):
+                array = array.value
         length = lengths.get(id(array), 0)
         for link in reversed(chain):
             length += 1
