@@ -77,13 +77,14 @@ class _SocketPipe(Pipe):
     def __init__(self, stream: trio.SocketStream) -> None:
         super().__init__(stream)
         self._socket = stream.socket
-        self._descriptor = stream.socket.fileno()
+        # Asked for each time: when the socket is closed, its number may be that of another.
+        self._descriptor = stream.socket.fileno
 
     async def receive(self) -> bytes:
         while True:
-            await trio.lowlevel.wait_readable(self._descriptor)
+            await trio.lowlevel.wait_readable(self._socket)
             try:
-                return os.read(self._descriptor, READ_BYTES)
+                return os.read(self._descriptor(), READ_BYTES)
             except BlockingIOError:  # woken for nothing
                 continue
             except OSError as error:
@@ -91,7 +92,7 @@ class _SocketPipe(Pipe):
 
     def send_nowait(self, data: bytes) -> int:
         try:
-            return os.write(self._descriptor, data)
+            return os.write(self._descriptor(), data)
         except BlockingIOError:
             return 0
         except OSError as error:
