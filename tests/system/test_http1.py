@@ -180,6 +180,9 @@ async def test_a_body_that_only_the_end_ends_is_not_whole_if_the_connection_brea
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nhello\r\n", "chunk size"),
         (b"HTTP/1.1 200 OK\r\nX: 1\0\r\n\r\n", "header value"),
         (b"HTTP/1.1 101 Go\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "another protocol"),
+        (OK.replace(b"\r\n\r\n", b"\r\nContent-Length: 5\r\n\r\n"), "Content-Length"),
+        (OK.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n"), "Content-Length"),
+        (OK.replace(b"\r\n", b"\n"), "CR"),
         (b"SSH-2.0-OpenSSH\r\n", "Expected HTTP/"),
     ],
 )
@@ -200,6 +203,60 @@ async def test_headers_without_end_are_an_error(serving) -> None:
     with pytest.raises(httpx2.RemoteProtocolError, match="too long"):
         await client.get("/")
     await server.until_closed(1)
+
+
+@pytest.mark.parametrize("start", [b"5;note=", b"5\r\nhello\r\n0\r\nX: "])
+async def test_what_surrounds_a_body_has_an_end(serving, start: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    async def serve(stream: trio.SocketStream, number: int) -> None:
+        await stream.send_all(head + start)
+        with pytest.raises(trio.BrokenResourceError):
+            while True:
+                await stream.send_all(b"x" * 10_000)
+
+    server, client = serving(serve)
+    with pytest.raises(httpx2.RemoteProtocolError, match="too long"):
+        await client.get("/")
+    await server.until_closed(1)
+
+
+async def test_spaces_around_a_value_are_no_part_of_it(serving) -> None:
+    _, client = serving(answering(b"HTTP/1.1 200 OK\r\nX: \t a \t \r\nContent-Length: 0 \r\n\r\n"))
+    response = await client.get("/")
+    assert response.headers.raw == [(b"X", b"a"), (b"Content-Length", b"0")]
+
+
+async def test_no_more_is_read_of_a_reply_that_was_closed(serving) -> None:
+    async def serve(stream: trio.SocketStream, number: int) -> None:
+        await whole_request(stream)
+        await stream.send_all(OK[:-2])
+        await until_closed(stream)
+
+    _, client = serving(serve)
+    async with client.stream("GET", "/") as response:
+        pieces = response.aiter_raw()
+        assert await anext(pieces) == b"hel"
+        await response.aclose()
+        with pytest.raises(httpx2.ReadError):
+            await anext(pieces)
+
+
+async def test_a_reply_may_be_closed_while_another_task_reads_it(serving) -> None:
+    async def serve(stream: trio.SocketStream, number: int) -> None:
+        await whole_request(stream)
+        await stream.send_all(OK[:-2])
+        await until_closed(stream)
+
+    async def read(response: httpx2.Response) -> None:
+        with pytest.raises(httpx2.ReadError):
+            await response.aread()
+
+    _, client = serving(serve)
+    async with client.stream("GET", "/") as response, trio.open_nursery() as readers:
+        readers.start_soon(read, response)
+        await wait_all_tasks_blocked()
+        await response.aclose()
 
 
 async def test_what_comes_before_rubbish_can_be_read(serving) -> None:
@@ -324,6 +381,21 @@ async def test_a_body_of_another_length_breaks_the_connection(
     await server.until_closed(1)
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("Content-Length", "3"), ("Content-Length", "7")],
+        [("Content-Length", "7"), ("Transfer-Encoding", "chunked")],
+        [("Transfer-Encoding", "gzip")],
+    ],
+)
+async def test_a_request_says_in_one_way_how_long_its_body_is(serving, headers: Any) -> None:
+    server, client = serving(answering(OK))
+    with pytest.raises(httpx2.LocalProtocolError, match="in one way"):
+        await client.post("/", content=b"the END", headers=headers)
+    await server.until_closed(1)
+
+
 async def test_a_server_may_answer_before_it_has_read_everything() -> None:
     ours, theirs = socket.socketpair()
     theirs.sendall(b"HTTP/1.1 413 Too long\r\nContent-Length: 0\r\n\r\n")
@@ -336,6 +408,39 @@ async def test_a_server_may_answer_before_it_has_read_everything() -> None:
     with theirs:
         async with httpx2.AsyncClient(transport=Transport()) as client:
             assert (await client.post("http://a.test/", content=b"x")).status_code == 413
+
+
+async def test_a_connection_that_took_no_whole_request_is_not_used_again() -> None:
+    opened = []
+
+    class Transport(Http1Transport):
+        async def _open(self, host: str, port: int) -> trio.abc.Stream:
+            ours, theirs = socket.socketpair()
+            theirs.sendall(OK)
+            theirs.shutdown(socket.SHUT_RD)
+            opened.append(theirs)
+            return trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+
+    async with httpx2.AsyncClient(transport=Transport(verify=NO_TLS)) as client:
+        for _ in range(2):
+            assert (await client.post("http://a.test/", content=b"x")).text == "hello"
+    assert len(opened) == 2
+    for theirs in opened:
+        theirs.close()
+
+
+async def test_an_error_of_the_body_is_none_of_the_connection(serving) -> None:
+    async def broken() -> AsyncIterator[bytes]:
+        yield b"hello"
+        raise trio.BrokenResourceError("where the body comes from")
+
+    async def serve(stream: trio.SocketStream, number: int) -> None:
+        await until_closed(stream)
+
+    server, client = serving(serve)
+    with pytest.raises(trio.BrokenResourceError, match="where the body comes from"):
+        await client.post("/", content=broken())
+    await server.until_closed(1)
 
 
 # -- how many there are, and for how long ----------------------------------------------------------

@@ -25,9 +25,10 @@ from trio_mcp.public import public_in
 from trio_mcp.system.certificates import trusted
 from trio_mcp.system.pipe import Pipe, pipe_over
 
-_MOST_HEAD_BYTES: Final = 100 * 1024
-"""Of the status and headers of a reply, with the interim replies before it."""
+_MOST_FRAMING_BYTES: Final = 100 * 1024
+"""Of what surrounds a body: interim replies, headers, the sizes of chunks, and trailers."""
 _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_FRAMING: Final = (b"content-length", b"transfer-encoding")
 _PORTS: Final = {"http": 80, "https": 443}
 _LIMITS: Final = httpx2.Limits(  # those that httpx2 has itself
     max_connections=100, max_keepalive_connections=20, keepalive_expiry=5.0
@@ -60,7 +61,10 @@ class Http1Transport(httpx2.AsyncBaseTransport):
     """Sends the requests of an `httpx2.AsyncClient` that runs on Trio.
 
     A request and its body are written at once, and a reply that arrives whole is handed over whole.
-    It speaks HTTP/1.1, with TLS or without. It knows neither proxies nor HTTP/2.
+    It speaks HTTP/1.1, with TLS or without. It knows neither proxies, nor HTTP/2, nor upgrades; of
+    the extensions of a request, only `timeout` and `sni_hostname`. It sends no request twice. It is
+    stricter than httpx2: a reply that gives its length twice is an error, and so is one with lines
+    that end without a carriage return.
 
     Args:
         verify: For TLS, as httpx2 has it. A context of yours is changed to offer HTTP/1.1 alone.
@@ -177,7 +181,7 @@ class Http1Transport(httpx2.AsyncBaseTransport):
             if stream is not None:
                 await _close(stream)
             if isinstance(error, OSError | trio.BrokenResourceError):
-                raise httpx2.ConnectError(str(error.__cause__ or error)) from error
+                raise httpx2.ConnectError(_why(error)) from error
             raise
         return _Connection(origin, stream, pipe, peer)
 
@@ -201,6 +205,7 @@ class _Connection:
     stream: trio.abc.Stream
     pipe: Pipe
     _peer: object
+    works: bool = True
     kept_since: float = 0.0
 
     async def send(self, head: bytes, request: httpx2.Request, timeout: float | None) -> None:
@@ -213,8 +218,8 @@ class _Connection:
                 await self._write(head + body, timeout)
             else:
                 await self._send_pieces(head, request.stream, length, timeout)
-        except trio.BrokenResourceError:
-            pass
+        except httpx2.WriteError:
+            self.works = False
 
     async def _send_pieces(
         self, head: bytes, body: Any, length: int | None, timeout: float | None
@@ -239,10 +244,13 @@ class _Connection:
             _check_length(length, count)
 
     async def _write(self, data: bytes, timeout: float | None) -> None:
-        sent = self.pipe.send_nowait(data)
-        if sent < len(data):
-            with _within(timeout, httpx2.WriteTimeout):
-                await self.pipe.send(memoryview(data)[sent:])
+        try:
+            sent = self.pipe.send_nowait(data)
+            if sent < len(data):
+                with _within(timeout, httpx2.WriteTimeout):
+                    await self.pipe.send(memoryview(data)[sent:])
+        except trio.BrokenResourceError as error:
+            raise httpx2.WriteError(_why(error)) from error
 
     def get_extra_info(self, name: str) -> Any:
         """Return the `server_addr`, as a network stream of httpcore2 does."""
@@ -265,6 +273,8 @@ class _Reply(httpx2.AsyncByteStream):
         self._headers: list[tuple[bytes, bytes]] = []
         self._pieces: list[bytes] = []
         self._has_head = self._is_complete = self._keeps_alive = False
+        self._framing = 0
+        """How many bytes were received since the last piece of the body."""
         self._failure: Exception | None = None
 
     # -- what the parser calls; an error here is one of what it reads ----------------------------
@@ -279,11 +289,11 @@ class _Reply(httpx2.AsyncByteStream):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._has_head:  # else it is a trailer
-            self._headers.append((name, value))
+            self._headers.append((name, value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         if self._parser.get_status_code() >= 200:
-            self._has_head = True
+            self._has_head, self._framing = True, 0
             self._keeps_alive = self._parser.should_keep_alive()
             self._is_complete = not self._has_body
 
@@ -291,6 +301,7 @@ class _Reply(httpx2.AsyncByteStream):
         if self._is_complete:
             raise ValueError("a body where there can be none")
         self._pieces.append(piece)
+        self._framing = 0
 
     def on_message_complete(self) -> None:
         self._is_complete = self._has_head
@@ -299,11 +310,8 @@ class _Reply(httpx2.AsyncByteStream):
 
     async def receive_head(self) -> None:
         """Receive the status and the headers, and what arrives with them."""
-        count = 0
         while not self._has_head:
-            count += await self._receive()
-            if count > _MOST_HEAD_BYTES and not self._has_head:
-                raise httpx2.RemoteProtocolError("the headers of the reply are too long")
+            await self._receive()
 
     async def response(self) -> httpx2.Response:
         """Return the response, with the whole body if that is here already."""
@@ -319,20 +327,23 @@ class _Reply(httpx2.AsyncByteStream):
         status = self._parser.get_status_code()
         return httpx2.Response(status, headers=self._headers, stream=stream, extensions=extensions)
 
-    async def _receive(self) -> int:
-        """Have the parser read what arrives; return how many bytes it was."""
+    async def _receive(self) -> None:
+        """Have the parser read what arrives."""
         if self._failure is not None:
             raise httpx2.RemoteProtocolError(str(self._failure)) from self._failure
+        if self._connection is None:
+            raise httpx2.ReadError("the reply is closed")
         try:
             if self._timeout is None:
                 data = await self._pipe.receive()
             else:
                 with _within(self._timeout, httpx2.ReadTimeout):
                     data = await self._pipe.receive()
-        except trio.BrokenResourceError as error:
-            raise httpx2.ReadError(str(error)) from error
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise httpx2.ReadError(_why(error)) from error
         if not data:
             self._end()
+        self._framing += len(data)  # unless the parser finds otherwise
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -342,14 +353,15 @@ class _Reply(httpx2.AsyncByteStream):
             if not self._has_head:
                 raise httpx2.RemoteProtocolError(str(error)) from error
             self._failure, self._keeps_alive = error, False  # for what follows; see what came first
-        return len(data)
+        if self._framing > _MOST_FRAMING_BYTES:
+            raise httpx2.RemoteProtocolError("the headers of the reply are too long")
 
     def _end(self) -> None:
         """Take the end of the connection as that of the body, where that has no other."""
         if not self._has_head:
             raise httpx2.RemoteProtocolError("the server closed the connection without a reply")
         names = {name.lower() for name, _ in self._headers}
-        if not names.isdisjoint((b"content-length", b"transfer-encoding")):
+        if not names.isdisjoint(_FRAMING):
             raise httpx2.RemoteProtocolError("the connection ended before the reply did")
         self._is_complete, self._keeps_alive = True, False
 
@@ -368,7 +380,7 @@ class _Reply(httpx2.AsyncByteStream):
         """Give the connection back, once; to be closed if the reply is not complete."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            usable = self._is_complete and self._keeps_alive
+            usable = self._is_complete and self._keeps_alive and connection.works
             await self._pool.give_back(connection, usable=usable)
 
 
@@ -379,6 +391,11 @@ def _within(timeout: float | None, error: type[httpx2.TimeoutException]) -> Iter
             yield
     except trio.TooSlowError as cause:
         raise error(str(cause)) from cause
+
+
+def _why(error: BaseException) -> str:
+    """Return what is wrong; an error of a `trio.SSLStream` has that in its cause alone."""
+    return str(error) or str(error.__cause__ or "")
 
 
 def _head(request: httpx2.Request) -> bytes:
@@ -397,11 +414,15 @@ def _head(request: httpx2.Request) -> bytes:
 
 def _body_length(request: httpx2.Request) -> int | None:
     """Return how many bytes the headers say that the body has; `None` if it is sent in chunks."""
-    fields = {name.lower(): value for name, value in request.headers.raw}
-    if b"transfer-encoding" in fields:
-        return None
-    length = fields.get(b"content-length", b"0")
-    return int(length) if length.isdigit() else -1
+    headers = [(name.lower(), value) for name, value in request.headers.raw]
+    match [header for header in headers if header[0] in _FRAMING]:
+        case []:
+            return 0
+        case [(b"transfer-encoding", coding)] if coding.lower() == b"chunked":
+            return None
+        case [(b"content-length", length)] if length.isdigit():
+            return int(length)
+    raise httpx2.LocalProtocolError("the headers have to say in one way how long the body is")
 
 
 def _check_length(length: int, count: int) -> None:
