@@ -1,10 +1,12 @@
 """`http_app` on asyncio: under servers, mounted in frameworks, with handlers of both kinds."""
 
 import asyncio
+import gc
 import json
 import signal
 import subprocess
 import sys
+import tracemalloc
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 
@@ -646,3 +648,25 @@ async def test_what_is_kept_of_a_client_lets_in_only_the_same_request_again(
                 assert await ask(port, host="evil.example") == 403
                 assert await ask(port, origin="http://evil.example") == 403
                 assert await ask(port, accept="text/html") == 406
+
+
+@pytest.mark.requirement("L1")
+@in_asyncio
+async def test_long_heads_are_not_kept() -> None:
+    app = http_app(Registry("heads"))
+
+    async def ask(port: int) -> int:
+        transport = httpx2.ASGITransport(app, client=("127.0.0.1", port))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return (await client.get("/mcp", headers={"x": "x" * 1_000_000})).status_code
+
+    async with app.running():
+        await ask(1)
+        tracemalloc.start()
+        try:
+            for port in range(2, 10):
+                assert await ask(port) == 405
+            gc.collect()
+            assert tracemalloc.get_traced_memory()[0] < 2_000_000
+        finally:
+            tracemalloc.stop()

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Header = tuple[bytes, bytes]
 
 _NOT_MODIFIED: Final = 304
+_MOST_KEPT: Final = 16 * 1024
+"""Bytes of a head that is kept. Many connections may be open, and not all servers bound a head."""
 JSON: Final = b"application/json"
 EVENTS: Final = b"text/event-stream"
 
@@ -180,8 +182,15 @@ def _head_of(
         headers = last.headers_of(scope)
         if headers is not None:
             return last, headers
-    head = kept[app] = RequestHead(scope, {} if last is None else last.digests)
+    if len(scope["path"]) + sum(map(_size_of, scope["headers"])) > _MOST_KEPT:
+        head = RequestHead(scope, {})
+    else:
+        head = kept[app] = RequestHead(scope, {} if last is None else last.digests)
     return head, head.headers
+
+
+def _size_of(header: Header) -> int:
+    return len(header[0]) + len(header[1])
 
 
 class HttpRequest:
