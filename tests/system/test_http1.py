@@ -519,6 +519,28 @@ async def test_those_that_are_too_old_are_closed_though_nobody_wants_them(
     assert len(server.opened) == 2
 
 
+async def test_connections_that_ended_together_are_let_go_of_by_several_requests(serving) -> None:
+    ending = trio.Event()
+
+    async def serve(stream: trio.SocketStream, number: int) -> None:
+        await whole_request(stream)
+        await wait_all_tasks_blocked()  # so that each request has its own
+        await stream.send_all(OK)
+        await (ending.wait() if number < 5 else until_closed(stream))
+
+    async def ask() -> None:
+        assert (await client.get("/")).text == "hello"
+
+    server, client = serving(serve)
+    for opened in (5, 10):
+        async with trio.open_nursery() as requests:
+            for _ in range(5):
+                requests.start_soon(ask)
+        assert len(server.opened) == opened
+        ending.set()
+        await server.until_closed(5)
+
+
 async def test_a_reply_gives_its_connection_back_once(serving) -> None:
     async def serve(stream: trio.SocketStream, number: int) -> None:
         for _ in range(2):

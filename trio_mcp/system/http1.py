@@ -135,16 +135,20 @@ class Http1Transport(httpx2.AsyncBaseTransport):
                 await self._slots.acquire()
 
     async def _take(self, origin: _Origin) -> _Connection | None:
-        """Return the connection to a server that was used last, if it still works."""
-        for index in reversed(range(len(self._kept))):
-            if self._kept[index].origin == origin:
-                connection = self._kept.pop(index)
-                # If there is something to read before we ask, it is an end, or not for us.
-                if not self._is_old(connection) and not connection.pipe.has_input():
-                    return connection
-                await _close(connection.stream)
+        """Return the connection to a server that was used last, of those that still work."""
+        while (connection := self._last_kept(origin)) is not None:
+            # If there is something to read before we ask, it is an end, or not for us.
+            if not self._is_old(connection) and not connection.pipe.has_input():
+                return connection
+            await _close(connection.stream)
         if len(self._kept) > self._slots.value:  # one of those, or ours would be one too many
             await _close(self._kept.pop(0).stream)
+        return None
+
+    def _last_kept(self, origin: _Origin) -> _Connection | None:
+        for index in reversed(range(len(self._kept))):
+            if self._kept[index].origin == origin:
+                return self._kept.pop(index)
         return None
 
     async def give_back(self, connection: _Connection, *, usable: bool) -> None:
