@@ -220,6 +220,56 @@ def test_an_interrupt_that_trio_gets_is_raised_in_the_program() -> None:
     assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
 
 
+FORKED = """
+import asyncio, os
+import trio, trio_mcp
+from tests.aio.test_guest import call
+from trio_mcp.aio import guest, http_app
+
+guest.EXIT_PATIENCE = 1e6
+registry, turns, may_end = trio_mcp.Registry("forked"), [], []
+
+@registry.tool
+async def spin() -> str:
+    token = trio.lowlevel.current_trio_token()
+    while not may_end:
+        token.run_sync_soon(turns.append, 1)
+        await trio.lowlevel.checkpoint()
+    return "done"
+
+async def run() -> None:
+    app = http_app(registry)
+    calling = asyncio.ensure_future(call(app, "spin"))
+    while not turns:
+        await asyncio.sleep(0)
+    child = os.fork()
+    if child == 0:
+        before = len(turns)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        try:
+            asyncio.run(call(app, "spin"))
+        except RuntimeError as error:
+            print(len(turns) - before, "turns:", error, flush=True)
+        os._exit(0)
+    await asyncio.to_thread(os.waitpid, child, 0)
+    may_end.append(True)
+    print(await calling)
+
+asyncio.run(run())
+"""
+
+
+@pytest.mark.long
+@pytest.mark.requirement("L1")
+def test_a_fork_goes_on_with_no_handler_and_waits_for_none() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKED]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=ENVIRONMENT, timeout=TIME_LIMIT
+    )
+    assert done.stdout == "0 turns: this app is running already\ndone\n", done.stderr
+
+
 @pytest.mark.requirement("L1")
 @in_asyncio
 async def test_without_the_names_of_trio_that_it_needs_there_is_a_thread(

@@ -77,6 +77,8 @@ class GuestRun(TrioRun):
 
     def _drive(self) -> None:
         """Have a turn, and the next one in time."""
+        if self.is_copy:  # what is under way belongs to the other process
+            return
         seconds = self._turn()
         if self.is_over:
             return
@@ -169,7 +171,7 @@ class GuestRun(TrioRun):
     def join(self) -> None:
         """Wait for its end, or run it to its end where the loop does not."""
         end = time.monotonic() + EXIT_PATIENCE
-        if self._loop.is_running():
+        if self._loop.is_running() and not self.is_copy:
             self._over.wait(EXIT_PATIENCE)
         while not (self.is_over or self.is_copy) and (left := end - time.monotonic()) > 0:
             self._rest(min(self._turn(), left))
