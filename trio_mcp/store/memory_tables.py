@@ -6,7 +6,7 @@ in the heap and is passed over, until there are too many of them.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
@@ -71,19 +71,22 @@ class _Folder:
     due: _Times
     keys: dict[str, None] = field(factory=dict, init=False)
     _ordered: list[str] | None = field(default=None, init=False)
+    """The same in order, once that was asked for."""
 
     def add(self, key: str) -> None:
-        self.keys[key] = self._ordered = None
+        self.keys[key] = None
+        if self._ordered is not None:
+            insort(self._ordered, key)
 
     def remove(self, key: str) -> None:
         del self.keys[key]
-        self._ordered = None
+        if self._ordered is not None:
+            del self._ordered[bisect_left(self._ordered, key)]
 
     def after(self, cursor: str) -> Iterable[str]:
         """Return the keys after one, in order."""
         if self._ordered is None:
             self._ordered = sorted(self.keys)
-            self.keys = dict.fromkeys(self._ordered)  # sorting them is quicker the next time
         return islice(self._ordered, bisect_right(self._ordered, cursor), None)
 
 
