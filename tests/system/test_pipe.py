@@ -9,6 +9,7 @@ import trio
 from trio_mcp.system.pipe import pipe_over
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a socket is no descriptor there")
 async def test_what_has_the_number_of_a_closed_socket_is_let_alone() -> None:
     ours, theirs = socket.socketpair()
     others, far = socket.socketpair()

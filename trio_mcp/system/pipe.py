@@ -38,7 +38,10 @@ class Pipe:
         return bytes(await self._stream.receive_some(READ_BYTES))
 
     def has_input(self) -> bool:
-        """Say whether there are bytes to receive, or an end, if that can be said of the stream."""
+        """Say whether there are bytes to receive, or an end, if that can be said of the stream.
+
+        Records of TLS that came together with one that was read are not seen.
+        """
         beneath = self._socket_beneath()
         return beneath is not None and beneath.is_readable()
 
