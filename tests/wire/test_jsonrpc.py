@@ -448,6 +448,16 @@ class Holder:
     held: object
 
 
+@pytest.mark.parametrize("count", [1, 400])
+def test_objects_that_end_together_are_read_among_escapes(count):
+    """Some encoders escape each `<`, and pages are nested deeply."""
+    levels = 2 * MOST_ARRAYS
+    page = '{"tag":"\\u003cp","in":[' * levels + "]}" * levels
+    pages = f"[{','.join([page] * count)}]"
+    assert value_of(pages) == json.loads(pages)
+    assert "repeated key" in refused(request_with(pages.replace("]}]}]", ']}]}],"in":0', 1)))[2]
+
+
 class Chained(Enum):
     HALF = arrays(MOST_ARRAYS // 2)
 

@@ -229,21 +229,23 @@ def _check_by_parsing(line: bytes, value: Any) -> None:
     """Raise `RepeatedKey` if the text has more in it than the value."""
     # With arrays in place of objects, no parser has a reason to drop anything.
     flat = codec.loads(line.translate(_AS_ARRAYS))
-    if _differ(flat, value, len(line)):
+    if _has_lost(value, flat):
         is_id = value.__class__ is dict and flat[::2].count("id") > 1
         raise RepeatedKey(_repeated(line), is_id)
 
 
-def _differ(flat: Any, value: Any, size: int) -> bool:
-    """Whether a value is another than what was parsed with arrays in place of objects."""
-    try:
-        return codec.dumps(flat).translate(_AS_ARRAYS) != codec.dumps(value).translate(_AS_ARRAYS)
-    except codec.TooManyArrays:  # that were objects
-        if size > CLOSE_LOOK:
-            raise
-        texts = [json.dumps(side, separators=(",", ":")) for side in (flat, value)]
-        first, second = [text.encode().translate(_AS_ARRAYS) for text in texts]
-        return first != second
+def _has_lost(value: Any, flat: Any) -> bool:
+    """Whether an object has fewer members than the array that was parsed in place of it."""
+    parts = [(value, flat)]
+    for part, array in parts:  # which grow meanwhile
+        members = part
+        if part.__class__ is dict:
+            if len(array) != 2 * len(part):
+                return True
+            members, array = part.values(), array[1::2]
+        pairs = zip(members, array, strict=True)
+        parts += [pair for pair in pairs if pair[0].__class__ in (dict, list)]
+    return False
 
 
 def _has_many_digits(text: bytes) -> bool:
