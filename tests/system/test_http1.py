@@ -429,6 +429,23 @@ async def test_a_connection_that_took_no_whole_request_is_not_used_again() -> No
         theirs.close()
 
 
+async def test_a_body_in_pieces_leaves_other_tasks_their_turn(serving, nursery) -> None:
+    others = trio.Event()
+
+    async def other() -> None:
+        others.set()
+
+    async def body() -> AsyncIterator[bytes]:
+        nursery.start_soon(other)
+        yield b"the "
+        assert others.is_set()
+        yield b"END"
+
+    _, client = serving(answering(OK))
+    response = await client.post("/", content=body(), headers={"Content-Length": "7"})
+    assert response.text == "hello"
+
+
 async def test_an_error_of_the_body_is_none_of_the_connection(serving) -> None:
     async def broken() -> AsyncIterator[bytes]:
         yield b"hello"

@@ -239,6 +239,7 @@ class _Connection:
                 if piece:
                     framed = b"%x\r\n%b\r\n" % (len(piece), piece) if length is None else piece
                     await self._write(framed, timeout)
+                    await trio.lowlevel.checkpoint()  # a fast server may take all without a wait
         finally:
             if hasattr(pieces, "aclose"):  # a generator, which may not be at its end
                 await pieces.aclose()
