@@ -276,8 +276,10 @@ async def test_without_the_names_of_trio_that_it_needs_there_is_a_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert guest.RUN_OF_SERVERS is guest.GuestRun
-    monkeypatch.delattr("trio._core._run.GuestState")
-    assert guest.run_of_servers() is ThreadRun
+    for name in ("sniffio_library", "GuestState", "GuestState.runner", "TheIOManager.get_events"):
+        with monkeypatch.context() as patch:
+            patch.delattr(f"trio._core._run.{name}")
+            assert guest.run_of_servers() is ThreadRun
     monkeypatch.setattr("trio_mcp.aio.guest._trio", None)
     assert guest.run_of_servers() is ThreadRun
 

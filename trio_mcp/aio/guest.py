@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import trio
@@ -34,6 +35,18 @@ except ImportError:
     _trio: Any = None
 else:
     _trio = _run
+
+_SELECTOR: Final = "_epoll" if sys.platform == "linux" else "_kqueue"  # on Windows, neither
+_needed: Final = attrgetter(
+    "GLOBAL_RUN_CONTEXT",
+    "GuestState.runner",
+    "GuestState.unrolled_run_gen",
+    "Runner.io_manager",
+    "Runner.main_task_outcome",
+    "TheIOManager.get_events",
+    f"TheIOManager.{_SELECTOR}",
+    "sniffio_library",
+)
 
 T = TypeVar("T")
 logger = logger_of("trio_mcp.aio")
@@ -60,8 +73,7 @@ class GuestRun(TrioRun):
         self._runner, io = state.runner, state.runner.io_manager
         self._run: Generator[float, Any, None] = state.unrolled_run_gen
         self._events: Callable[[float], Any] = io.get_events
-        selector = io._epoll if hasattr(io, "_epoll") else io._kqueue
-        self._descriptor: int = selector.fileno()
+        self._descriptor: int = getattr(io, _SELECTOR).fileno()
         self._loop.add_reader(self._descriptor, self._drive)
         self._drive_soon()
 
@@ -194,11 +206,11 @@ class GuestRun(TrioRun):
 
 def run_of_servers() -> type[TrioRun]:
     """Return what runs apps: a guest, if loops watch descriptors and Trio has the names for it."""
-    names = {"GLOBAL_RUN_CONTEXT", "sniffio_library", "GuestState"}
-    if sys.platform == "win32" or _trio is None or not names <= vars(_trio).keys():
+    try:
+        _needed(_trio)
+    except AttributeError:
         return ThreadRun
-    needed = {"runner", "unrolled_run_gen"}
-    return GuestRun if needed <= _trio.GuestState.__annotations__.keys() else ThreadRun
+    return GuestRun
 
 
 RUN_OF_SERVERS: Final = run_of_servers()
