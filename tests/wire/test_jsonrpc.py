@@ -493,7 +493,9 @@ def test_what_holds_itself_is_not_written():
     last.append(last)
     named: dict[str, object] = {}
     named["named"] = [named] * 3
-    for value in (loop, last, named):
+    often: list[object] = []
+    often += [often] * 150 + [0] * 100
+    for value in (loop, last, named, often):
         with pytest.raises(TypeError):
             encode({"result": value})
 

@@ -61,6 +61,7 @@ as many arrays as `slices` goes down."""
 _END: Final = b"]" * (MOST_ARRAYS + 1)
 _SPACE: Final = b" \t\r\n"
 _ARRAYS: Final = (list, tuple)
+_PLAIN: Final = frozenset({dict, list, tuple})
 _FEW: Final = 200
 """Values that are soon looked at."""
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
@@ -113,10 +114,31 @@ def has_many_arrays(value: Any) -> bool:
             found += part
             arrays += 1
         elif kind not in _SCALARS:
-            return _most_chained(value) > MOST_ARRAYS
+            break
         if len(found) > _FEW:
-            return _most_chained(value) > MOST_ARRAYS
-    return arrays > MOST_ARRAYS and _most_chained(value) > MOST_ARRAYS
+            break
+    else:
+        return arrays > MOST_ARRAYS and _most_chained(value) > MOST_ARRAYS
+    return not _has_few_levels(value) and _most_chained(value) > MOST_ARRAYS
+
+
+def _has_few_levels(value: Any) -> bool:
+    """Whether a plain value is nested in at most `MOST_ARRAYS` levels: that is seen sooner."""
+    parts = [value]
+    for _ in range(MOST_ARRAYS):
+        if not _PLAIN.issuperset(map(type, parts)):
+            return False
+        if len(parts) > _FEW:  # each once: an author's value may hold itself, and often
+            parts = [*{id(part): part for part in parts}.values()]
+        parts = [
+            item
+            for part in parts
+            for item in (part.values() if part.__class__ is dict else part)
+            if item.__class__ not in _SCALARS
+        ]
+        if not parts:
+            return True
+    return False
 
 
 def _most_chained(value: Any) -> int:
