@@ -1,9 +1,9 @@
 """Whether a parsed JSON value is all that its text says.
 
 A parser may lose something silently: the digits of a long integer, all but one of several members
-with the same name. Nothing here looks at single values, of which there may be millions: texts are
-counted and compared, by functions that are written in C. (Of these, `rfind` is four times as fast
-as `find` for several bytes.)
+with the same name. Single values, of which there may be millions, are looked at only where counts
+do not fit: texts are counted and compared, by functions that are written in C. (Of these, `rfind`
+is four times as fast as `find` for several bytes.)
 
 - What has few names has them all if there is a colon for each, strings left out. To encode such a
   value, of which strings and numbers are most, could take longer than to parse it.
