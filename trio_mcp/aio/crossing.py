@@ -95,7 +95,7 @@ class Crossing:
         self._token: trio.lowlevel.TrioToken | None = None
         self._to_trio = Mailbox(self._wake_trio)
         self.waker: Final = LoopWaker(loop)
-        self._to_loop = Mailbox(self._wake_loop)
+        self._to_loop = Mailbox(self.waker.wake)
         self.is_over = False
         """Whether one of the threads has ended."""
         self.is_orphan = False
@@ -115,10 +115,6 @@ class Crossing:
             self._to_trio.put(message)
         if self.is_over:  # looked at after that, as what ends empties it again when it is over
             self._to_trio.empty()
-
-    def post_threadsafe(self, message: Message) -> None:
-        """The same as `post`, from any thread or a signal handler."""
-        self.post(message)
 
     def future(self) -> asyncio.Future[None]:
         return self._loop.create_future()
@@ -166,9 +162,6 @@ class Crossing:
         token = self._token
         if token is not None:
             token.run_sync_soon(empty)
-
-    def _wake_loop(self, empty: Message) -> None:
-        self.waker.wake(empty)
 
 
 current_crossing: Final[trio.lowlevel.RunVar[Crossing | None]] = trio.lowlevel.RunVar(

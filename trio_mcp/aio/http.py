@@ -1,6 +1,6 @@
 """A registry as an ASGI app for servers that run on asyncio, such as uvicorn.
 
-The app itself runs in the Trio run of the event loop, each request in a task. A request that
+The app itself runs in the Trio run beside the event loop, each request in a task. A request that
 is complete, and is answered by one body, crosses once in each direction. Parts of a body, or of a
 stream, cross one by one, and each is waited for, so that a slow client slows down the handler.
 """
@@ -20,7 +20,6 @@ import trio
 from attrs import define, field
 
 from trio_mcp.aio.crossing import asgi_scope, current_crossing, resolve
-from trio_mcp.aio.guest import RUN_OF_SERVERS
 from trio_mcp.aio.inloop import call_asyncio
 from trio_mcp.aio.portal import Portal
 from trio_mcp.aio.run import TrioRun
@@ -47,8 +46,6 @@ _LAST_WORDS: Final = 1.0
 
 class Running(Portal[Any, None]):
     """An app while it is open in an event loop, and what its requests there have in common."""
-
-    kind = RUN_OF_SERVERS
 
     def __init__(self, app: TrioHttpApp) -> None:
         super().__init__(partial(app.serving, _let_go), lambda nothing: None)
@@ -200,7 +197,7 @@ class HttpApp:
             portal.give_up()
         portal = self._portal
         if portal is not None:
-            portal.run.post_threadsafe(partial(portal.start_soon, partial(self._drain, portal)))
+            portal.run.post(partial(portal.start_soon, partial(self._drain, portal)))
 
     async def _drain(self, portal: Running) -> None:
         portal.run.prepare_end()
@@ -441,8 +438,7 @@ def http_app(*args: Any, **options: Any) -> HttpApp:
     passed on. (It also runs on a server that runs on Trio, as the app of `trio_mcp.http_app`.)
 
     Handlers of a `trio_mcp.aio.Registry`, and those with `on_asyncio`, run in the server's event
-    loop, the others under Trio, in the same thread (on Windows, in a thread beside it). So no
-    `async def` handler may block: it would hold up the server.
+    loop, the others under Trio, in a thread beside it.
 
     A request whose client has left is cancelled. At SIGINT and SIGTERM, if the server handles
     them, subscriptions and streams end at once and calls after `Limits.shutdown_grace` seconds;

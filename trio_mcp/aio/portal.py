@@ -14,7 +14,7 @@ import trio
 from trio_mcp.aio.calls import Call
 from trio_mcp.aio.crossing import resolve, settled
 from trio_mcp.aio.inloop import Callback
-from trio_mcp.aio.run import ThreadRun, TrioRun, acquire
+from trio_mcp.aio.run import TrioRun, acquire
 from trio_mcp.errors import AlreadyConnected, NotConnected
 
 T = TypeVar("T")
@@ -32,9 +32,6 @@ class Portal(AbstractAsyncContextManager[F, None], Generic[T, F]):
     One Trio task enters it, waits until it is closed, and leaves it. What is called on what it
     yields runs in a nursery within it.
     """
-
-    kind: type[TrioRun] = ThreadRun
-    """What its Trio run is, where it is not within another one."""
 
     def __init__(
         self,
@@ -81,7 +78,7 @@ class Portal(AbstractAsyncContextManager[F, None], Generic[T, F]):
         """
         if self._run is not None:
             raise AlreadyConnected("this connection was opened before; call connect() again")
-        self._run = acquire(self.kind) if self._within is None else self._within.run
+        self._run = acquire() if self._within is None else self._within.run
         loop = asyncio.get_running_loop()
         self._opened, self._ended = loop.create_future(), loop.create_future()
         self._run.post(partial(copy_context().run, self._start, self._run))
@@ -148,7 +145,7 @@ class Portal(AbstractAsyncContextManager[F, None], Generic[T, F]):
         if self._run is None:  # nothing of it runs
             self._scope.cancel()
         else:
-            self._run.post_threadsafe(self._scope.cancel)
+            self._run.post(self._scope.cancel)
 
     def begin(self, function: Callable[[], Awaitable[R]]) -> Call[R]:
         self.run.check()

@@ -1,17 +1,20 @@
-"""A Trio run beside an event loop, which it lasts no longer than.
+"""The Trio run beside an event loop, in a thread of its own.
 
 Everything of this library runs there, in tasks that stay there. What asyncio sees are futures. So a
 cancel scope never meets an asyncio task, and it does not matter which of them opens, uses or closes
 something.
 
+Trio could also be a guest of the loop (`trio.lowlevel.start_guest_run`). Both were measured. With a
+guest, each wait for input and output is a thread that has to be started and to report back, so a
+lone call over stdio takes a fifth more time and processor time than with a thread, which is crossed
+once in each direction; with 64 calls in flight the guest needs a seventh less. What decides is
+robustness: a guest stops whenever its loop is held up, and it cannot end, nor end its processes,
+once its loop has been closed. A thread can.
+
 The run starts when something is first opened in its loop, and ends when the last such thing has
 been closed. Otherwise it ends with its loop: a loop that shuts down closes asynchronous
 generators, and one that is closed lets go of its timers, so here is one of each. At the latest, it
 ends with the interpreter.
-
-Clients run in a thread, `ThreadRun`: what a client waits for, and the processes that it has
-started, must not depend on a loop that is held up. What a loop serves depends on it anyway, and is
-its guest, `trio_mcp.aio.guest`, where two threads would only wait for each other.
 """
 
 from __future__ import annotations
@@ -21,7 +24,6 @@ import atexit
 import os
 import sys
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from functools import partial
@@ -40,12 +42,12 @@ _NEVER: Final = 10.0**9
 """Seconds after which no loop runs any more."""
 _PATIENCE: Final = 2.0
 """Seconds that what was cancelled in asyncio has to end, when a run ends."""
-EXIT_PATIENCE: Final = 10.0
+_EXIT_PATIENCE: Final = 10.0
 """Seconds that the end of the interpreter waits for the end of a run."""
 
 
-class TrioRun(Crossing, ABC):
-    """A Trio run beside an event loop, for as long as it has users. Made by `acquire`."""
+class TrioRun(Crossing):
+    """A Trio run in a thread, for as long as it has users. Made by `acquire`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -55,8 +57,9 @@ class TrioRun(Crossing, ABC):
         self.nursery: trio.Nursery
         self.closings: Final[set[Message]] = set()
         """On Trio's side, what closes each of the things that are open."""
+        self._thread = threading.Thread(target=self._run, name="trio-mcp", daemon=True)
         _living.add(self)
-        self._start()
+        self._thread.start()
         self._guard = self._until_loop_shuts_down()
         with suppress(StopIteration):  # it waits for nothing before it yields
             self._guard.__anext__().send(None)
@@ -104,7 +107,8 @@ class TrioRun(Crossing, ABC):
                 await self._stop()
 
     async def _stop(self) -> None:
-        self._forget()  # the next `acquire` makes a new one
+        if _runs.get(self._loop) is self:
+            del _runs[self._loop]  # the next `acquire` makes a new one
         self._canary.detach()
         timer = self._timer()
         if timer is not None:
@@ -113,36 +117,33 @@ class TrioRun(Crossing, ABC):
         try:
             await settled(self._ended)
         finally:  # a cancellation is raised when it has ended
-            self.join()  # it has nothing left to do
-
-    def _forget(self) -> None:
-        if _runs.get((self._loop, type(self))) is self:
-            del _runs[self._loop, type(self)]
+            self._thread.join()  # it has nothing left to do
 
     def abandon(self) -> None:
         """End without the loop. May be called from any thread, more than once."""
         self.post(self._orphan)
 
-    @abstractmethod
     def join(self) -> None:
-        """Wait for its end, `EXIT_PATIENCE` seconds at most. May be called from any thread."""
-
-    @abstractmethod
-    def _start(self) -> None:
-        """Start it, with `_main`; call `_end` at its end."""
+        self._thread.join(_EXIT_PATIENCE)
 
     # -- Trio's side ----------------------------------------------------------------------
 
-    def _end(self) -> None:
+    def _run(self) -> None:
+        try:
+            trio.run(self._main)
+        except BaseException:
+            logger.critical("The Trio run beside asyncio has crashed", exc_info=True)
+        self.waker.end()
         _living.discard(self)
         if self.is_orphan:
-            self._forget()
+            _runs.pop(self._loop, None)
         self._token, self.is_over = None, True
         self._to_trio.empty()  # these fail, as they were too late
         self.tell(partial(resolve, self._ended))
 
     async def _main(self) -> None:
         current_crossing.set(self)
+        self.waker.begin()
         async with background_nursery(self._lose_patience), trio.open_nursery() as self.nursery:
             self._token = trio.lowlevel.current_trio_token()
             self._to_trio.empty()  # posted before there was a token to wake it with
@@ -163,29 +164,6 @@ class TrioRun(Crossing, ABC):
         self.give_up()
 
 
-class ThreadRun(TrioRun):
-    """A Trio run in a thread of its own."""
-
-    def _start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="trio-mcp", daemon=True)
-        self._thread.start()
-
-    def join(self) -> None:
-        self._thread.join(EXIT_PATIENCE)
-
-    def _run(self) -> None:
-        try:
-            trio.run(self._main)
-        except BaseException:
-            logger.critical("The Trio run beside asyncio has crashed", exc_info=True)
-        self.waker.end()
-        self._end()
-
-    async def _main(self) -> None:
-        self.waker.begin()
-        await super()._main()
-
-
 class _Canary:
     """A callback that only a loop's timers hold: a loop that is closed lets go of it."""
 
@@ -193,13 +171,13 @@ class _Canary:
         """Do nothing."""
 
 
-_runs: dict[tuple[asyncio.AbstractEventLoop, type[TrioRun]], TrioRun] = {}
+_runs: dict[asyncio.AbstractEventLoop, TrioRun] = {}
 """Those that can be used."""
 _living: set[TrioRun] = set()
-"""Those that have not ended."""
+"""Those whose threads run."""
 
 
-def acquire(kind: type[TrioRun] = ThreadRun) -> TrioRun:
+def acquire() -> TrioRun:
     """Get the Trio run of the running event loop, for as long as it is not released.
 
     Raises:
@@ -212,16 +190,16 @@ def acquire(kind: type[TrioRun] = ThreadRun) -> TrioRun:
             "trio_mcp.aio is for asyncio: call it from an async function that asyncio.run(...) "
             "runs; under Trio, take the same name from trio_mcp"
         ) from None
-    run = _runs.get((loop, kind))
+    run = _runs.get(loop)
     if run is None:
-        run = _runs[loop, kind] = kind(loop)
+        run = _runs[loop] = TrioRun(loop)
     run._users += 1
     return run
 
 
 def _end_all() -> None:
     """End all runs, with their processes, before the interpreter exits."""
-    runs = [run for run in _living if not run.is_copy]
+    runs = list(_living)
     for run in runs:
         run.abandon()
     for run in runs:
@@ -229,10 +207,11 @@ def _end_all() -> None:
 
 
 def _forget() -> None:
-    """A fork goes on with none of its parent's runs."""
-    for run in _living:  # which stay here: Trio complains of a guest that is let go of
+    """A fork has none of its parent's threads."""
+    for run in _living:
         run.is_copy = True
     _runs.clear()
+    _living.clear()
 
 
 atexit.register(_end_all)
