@@ -132,7 +132,11 @@ def decode(
     try:
         if value is None:
             value = codec.loads(line)
-            if len(line) > SHORT or codec.dumps_parsed(value, line) != line:
+            if (
+                len(line) > SHORT
+                or line.count(b"]") > codec.MOST_ARRAYS  # they may end together
+                or codec.dumps_unseen(value) != line
+            ):
                 value = exact(line, value, max_values)
     except RepeatedKey as repeated:
         return _repeats(value, repeated, len(line))
