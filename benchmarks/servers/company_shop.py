@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from time import time
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import coredis
@@ -21,21 +21,10 @@ _RECENT = 5
 _KEPT = httpx2.Limits(max_connections=100, max_keepalive_connections=100)
 
 
-class Transport(Protocol):
-    """What makes a transport of httpx2, such as the class of one."""
-
-    def __call__(self, *, limits: httpx2.Limits) -> httpx2.AsyncBaseTransport: ...
-
-
 class Shop:
-    """A client of the API and of Redis, while `opened` lasts.
+    """A client of the API and of Redis, while `opened` lasts."""
 
-    Args:
-        transport: Makes what sends the HTTP requests; httpx2's own transport if it is left out.
-    """
-
-    def __init__(self, transport: Transport = httpx2.AsyncHTTPTransport) -> None:
-        self._transport = transport
+    def __init__(self) -> None:
         self.http: httpx2.AsyncClient
         self.redis: Any
 
@@ -43,9 +32,7 @@ class Shop:
     async def opened(self) -> AsyncIterator[None]:
         """Connect for the length of the block."""
         async with (
-            httpx2.AsyncClient(
-                base_url=os.environ[API], transport=self._transport(limits=_KEPT)
-            ) as self.http,
+            httpx2.AsyncClient(base_url=os.environ[API], limits=_KEPT) as self.http,
             coredis.Redis.from_url(os.environ[REDIS], decode_responses=True) as self.redis,
         ):
             yield

@@ -9,9 +9,8 @@ import trio
 
 from benchmarks.servers.company_shop import Shop
 from trio_mcp import Registry, serve_http
-from trio_mcp.transports import Http1Transport
 
-shop = Shop(Http1Transport)
+shop = Shop()
 
 
 @asynccontextmanager

@@ -34,9 +34,8 @@ from trio_mcp.server.lifecycle import Lifecycle
 from trio_mcp.store.changes import Put
 from trio_mcp.store.errors import StoreError, StoreUnavailable
 from trio_mcp.store.sqlite import SQLiteStore
-from trio_mcp.system import pipe
 from trio_mcp.transports import process
-from trio_mcp.transports.http.server import serve_asgi
+from trio_mcp.transports.http.server import pipe, serve_asgi
 from trio_mcp.transports.process import ProcessOptions
 from trio_mcp.transports.stdio import readers, writers
 from trio_mcp.transports.stdio.readers import open_reader

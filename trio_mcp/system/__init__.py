@@ -1,4 +1,4 @@
-"""What differs between operating systems: files, locks, processes, signals; and HTTP requests.
+"""What differs between operating systems, and nothing else: files, locks, processes, signals.
 
 Strategies are chosen by what the system can do (`capabilities`), so that tests can make one system
 take the ways of another. A module asks for the system's name only where an interface has no

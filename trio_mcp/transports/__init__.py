@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Final
 from trio_mcp.public import by_name, lazily
 
 if TYPE_CHECKING:
-    from trio_mcp.system.http1 import Http1Transport as Http1Transport
     from trio_mcp.transports.process import ProcessExited as ProcessExited
     from trio_mcp.transports.process import ProcessOptions as ProcessOptions
     from trio_mcp.transports.process import ProcessRunning as ProcessRunning
@@ -14,17 +13,13 @@ if TYPE_CHECKING:
 
 MODULES: Final = by_name(
     {
-        "system.http1": "Http1Transport",
         "transports.process": (
             "ProcessExited ProcessOptions ProcessRunning StdioTransport open_process"
         ),
     }
 )
 
-_EXTRAS: Final = {"system.http1": "http"}
-"""By the modules that cannot be imported without it, an extra."""
-
-__all__ = sorted(name for name, module in MODULES.items() if module not in _EXTRAS)
+__all__ = sorted(MODULES)
 
 if not TYPE_CHECKING:  # or else any name would be one of the package
-    __getattr__, __dir__ = lazily(globals(), MODULES, extras=_EXTRAS)
+    __getattr__, __dir__ = lazily(globals(), MODULES)

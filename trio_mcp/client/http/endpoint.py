@@ -135,6 +135,7 @@ class Endpoint:
                 yield self
 
     def _make_client(self) -> httpx2.AsyncClient:
+        client: httpx2.AsyncClient
         options = self._options
         if options.client_factory is not None:
             return options.client_factory()
@@ -149,15 +150,16 @@ class Endpoint:
             max_keepalive_connections=connections,
             keepalive_expiry=options.keep_alive,
         )
-        from trio_mcp.system.http1 import new_client  # which needs httpx2
-
-        return new_client(
-            verify=verify,
-            limits=limits,
-            proxy=options.proxy,
-            trust_env=options.trust_env,
-            unix_socket=options.unix_socket,
-        )
+        if options.unix_socket is not None:
+            transport = self._http.AsyncHTTPTransport(
+                verify=verify, limits=limits, uds=options.unix_socket
+            )
+            client = self._http.AsyncClient(transport=transport)
+        else:
+            client = self._http.AsyncClient(
+                proxy=options.proxy, verify=verify, trust_env=options.trust_env, limits=limits
+            )
+        return client
 
     @asynccontextmanager
     async def exchange(

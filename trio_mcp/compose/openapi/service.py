@@ -30,7 +30,6 @@ from trio_mcp.compose.openapi.responses import NOTHING, Answer, contents_of, rea
 from trio_mcp.errors import AuthorizationError, McpError, ResourceNotFound, ToolError
 from trio_mcp.registry.content_results import ConvertedResult
 from trio_mcp.system.certificates import trusted
-from trio_mcp.system.http1 import new_client
 from trio_mcp.system.responses import SHOWN, shown_urls
 from trio_mcp.telemetry import current_trace
 from trio_mcp.threads import in_thread, offload
@@ -290,7 +289,5 @@ def make_client(
 ) -> httpx2.AsyncClient:
     """Make a client that keeps no cookies: its calls may be those of different people."""
     nothing = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-    options: dict[str, Any] = {"headers": dict(headers), "cookies": nothing, "timeout": None}
-    if transport is not None:
-        return httpx2.AsyncClient(transport=transport, **options)
-    return new_client(verify=trusted(), **options)
+    way: dict[str, Any] = {"verify": trusted()} if transport is None else {"transport": transport}
+    return httpx2.AsyncClient(headers=dict(headers), cookies=nothing, timeout=None, **way)

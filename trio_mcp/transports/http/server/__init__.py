@@ -1,9 +1,9 @@
 """An HTTP/1.1 server on Trio for any ASGI 3 app. It knows nothing of MCP.
 
 From the wire up: `head`, `body` and `response` turn bytes into requests and responses into bytes
-and do no I/O; `connection` holds them together with a `system.pipe`, which moves the bytes, for one
-client, with an `Exchange` per request; `service` looks after all connections and their deadlines;
-`listeners` and `serve` bring them in.
+and do no I/O; `pipe` moves the bytes; `connection` holds both together for one client, with an
+`Exchange` per request; `service` looks after all connections and their deadlines; `listeners` and
+`serve` bring them in.
 """
 
 from trio_mcp.transports.http.server.limits import HttpLimits

@@ -22,10 +22,10 @@ from typing import Final, Literal
 import trio
 
 from trio_mcp.loggers import logger_of
-from trio_mcp.system.pipe import pipe_over
 from trio_mcp.transports.http.server.asgi import Message, Scope, base_scope
 from trio_mcp.transports.http.server.body import Body, body_of
 from trio_mcp.transports.http.server.head import Head, HeadReader
+from trio_mcp.transports.http.server.pipe import pipe_over
 from trio_mcp.transports.http.server.response import Refused, Response, ResponseError
 from trio_mcp.transports.http.server.service import LISTEN_AFTER, Service
 from trio_mcp.wire.shares import network_of
@@ -271,8 +271,6 @@ class Connection:
         self._reading = True
         try:
             data = await self._pipe.receive()
-        except trio.BrokenResourceError:
-            data = b""
         finally:
             self._reading = False
             if self.changed:

@@ -20,7 +20,7 @@ READ_BYTES: Final = 64 * 1024
 class Pipe:
     """What a connection does with its stream, whichever that is.
 
-    To read and to write raise `trio.BrokenResourceError` if the other side is gone.
+    To write raises `trio.BrokenResourceError` if the client is gone.
     """
 
     def __init__(self, stream: trio.abc.Stream) -> None:
@@ -34,28 +34,11 @@ class Pipe:
         self._is_open = True
 
     async def receive(self) -> bytes:
-        """Wait for some bytes. None mean that the other side has closed."""
-        return bytes(await self._stream.receive_some(READ_BYTES))
-
-    def has_input(self) -> bool:
-        """Say whether there are bytes to receive, or an end, if that can be said of the stream.
-
-        Records of TLS that came together with one that was read are not seen.
-        """
-        beneath = self._socket_beneath()
-        return beneath is not None and beneath.is_readable()
-
-    @property
-    def peer(self) -> object:
-        """The address of the other side; `None` if it has none."""
-        beneath = self._socket_beneath()
-        return None if beneath is None else beneath.getpeername()
-
-    def _socket_beneath(self) -> trio.socket.SocketType | None:
-        stream = self._stream
-        if isinstance(stream, trio.SSLStream):
-            stream = stream.transport_stream
-        return stream.socket if isinstance(stream, trio.SocketStream) else None
+        """Wait for some bytes. None mean that the client has closed, or is gone."""
+        try:
+            return bytes(await self._stream.receive_some(READ_BYTES))
+        except trio.BrokenResourceError:
+            return b""
 
     def send_nowait(self, data: bytes) -> int:
         """Write as much as can be written without waiting, and return how many bytes that was."""
@@ -66,12 +49,12 @@ class Pipe:
         await self._stream.send_all(data)
 
     async def close(self) -> None:
-        """Close in good order. The other side may take its time to notice."""
-        if self._is_open:  # else without a word to the other side
+        """Close in good order. The client may take its time to notice."""
+        if self._is_open:  # else without a word to the client
             await self._stream.aclose()
 
     def tear(self) -> None:
-        """Have the close that follows look like a failure to the other side, if it would not."""
+        """Have the close that follows look like a failure to the client, if it would not."""
 
 
 class _SocketPipe(Pipe):
@@ -90,8 +73,8 @@ class _SocketPipe(Pipe):
                 return os.read(self._descriptor(), READ_BYTES)
             except BlockingIOError:  # woken for nothing
                 continue
-            except OSError as error:
-                raise trio.BrokenResourceError(str(error)) from error
+            except OSError:
+                return b""
 
     def send_nowait(self, data: bytes) -> int:
         try:

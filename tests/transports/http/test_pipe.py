@@ -1,4 +1,4 @@
-"""The bytes of one connection, where the tests of clients and servers do not get to."""
+"""The bytes of one connection, where the tests of servers do not get to."""
 
 import os
 import socket
@@ -6,7 +6,7 @@ import socket
 import pytest
 import trio
 
-from trio_mcp.system.pipe import pipe_over
+from trio_mcp.transports.http.server.pipe import pipe_over
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a socket is no descriptor there")
