@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import trio
@@ -76,12 +76,10 @@ class RoughServer:
         if callable(answer):
             answer = await answer(wire, message)
         if answer is None:
-            error = {"code": -32601, "message": f"no {message['method']} here"}
-            await wire.send(id=message["id"], error=error)
-        elif "code" in answer:
-            await wire.send(id=message["id"], error=answer)
-        else:
-            await wire.send(id=message["id"], result=answer)
+            answer = {"code": -32601, "message": f"no {message['method']} here"}
+        kind = "error" if "code" in answer else "result"
+        with suppress(trio.BrokenResourceError):  # its client may leave without waiting for it
+            await wire.send(id=message["id"], **{kind: answer})
 
     async def until(self, found: Callable[[Message], bool]) -> Message:
         """Wait until it has heard a message."""
