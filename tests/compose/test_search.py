@@ -702,7 +702,7 @@ async def test_a_search_that_is_given_up_leaves_its_work_to_the_next_one() -> No
 async def test_others_are_served_while_a_large_catalogue_is_searched() -> None:
     """The loop goes round while a thread builds the index, and while it looks through it."""
     many = Many("many")
-    await many.fill(5000)
+    await many.fill(15_000)  # so that it takes long enough to be seen beside others
     rounds = 0
 
     async def go_round() -> None:
