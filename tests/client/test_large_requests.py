@@ -13,7 +13,7 @@ from tests.client.support import process
 from trio_mcp import Client, Registry, connect
 from trio_mcp.peer import outbound, requests
 from trio_mcp.threads import is_large
-from trio_mcp.transports import memory
+from trio_mcp.transports import memory_connection
 from trio_mcp.wire import codec
 from trio_mcp.wire.jsonrpc import encode
 
@@ -75,7 +75,7 @@ async def test_a_large_request_is_encoded_in_a_thread(way, encoded, monkeypatch)
         assert (await client.call_tool("echo", {"text": "short"})).text == "short"
         assert encoded == [(True, False)] * (way != "memory")  # there a short one is copied
         encoded.clear()
-        monkeypatch.setattr(memory, "codec", Copying)
+        monkeypatch.setattr(memory_connection, "codec", Copying)
         assert (await client.call_tool("echo", {"text": TEXT})).text == TEXT
         assert encoded == [(False, True)]
 

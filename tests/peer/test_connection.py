@@ -12,7 +12,7 @@ from trio_mcp import Limits
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Cause, InboundRequest, Slots
 from trio_mcp.peer.lines import StreamLines
-from trio_mcp.transports.memory import memory_lines_pair
+from trio_mcp.transports.memory_connection import memory_lines_pair
 from trio_mcp.wire.answers import Result
 from trio_mcp.wire.jsonrpc import result_line
 

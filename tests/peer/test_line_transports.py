@@ -9,7 +9,7 @@ import trio.testing
 
 from trio_mcp.peer.lines import StreamLines
 from trio_mcp.testing import LineEnds, LineTransportSuite
-from trio_mcp.transports.memory import memory_lines_pair
+from trio_mcp.transports.memory_connection import memory_lines_pair
 
 MOST = 256 * 1024
 

@@ -14,7 +14,8 @@ from tests.support import official
 from tests.support.client import CLIENT_INFO, REVISIONS, modern_meta
 from trio_mcp import Context, Limits, Registry, connect, handle_message
 from trio_mcp.errors import NotConnected
-from trio_mcp.transports.memory import Embedded, MemoryLines
+from trio_mcp.transports.memory import Embedded
+from trio_mcp.transports.memory_connection import MemoryLines
 
 
 def request(method: str, params=None, id="q") -> bytes:

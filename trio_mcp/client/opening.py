@@ -33,7 +33,8 @@ from trio_mcp.peer.lines import StreamLines
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.registry import Registry
 from trio_mcp.telemetry import PIPE, is_configured
-from trio_mcp.transports.memory import MemoryConnection, serve_in_memory
+from trio_mcp.transports.memory import serve_in_memory
+from trio_mcp.transports.memory_connection import MemoryConnection
 from trio_mcp.transports.networks import network_of
 from trio_mcp.transports.process import ProcessOptions, StdioTransport, ending_of, open_process
 from trio_mcp.transports.stream import claimed
