@@ -14,7 +14,7 @@ from tests.transports.http.asgi_server_support import post, serving
 from tests.transports.http.sockets import served
 from tests.transports.http.support import ModernClient
 from trio_mcp import HttpPolicy, Registry, http_app
-from trio_mcp.transports.http.request import RequestHead
+from trio_mcp.transports.http.request_head import RequestHead
 from trio_mcp.transports.http.server.head import Head, HeadReader
 from trio_mcp.transports.http.server.response import Refused
 

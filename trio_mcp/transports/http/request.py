@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import define, field
 
 from trio_mcp.transports.http.bodies import SHORT, Bodies, LongBody, NoRoom
+from trio_mcp.transports.http.request_head import head_of
 from trio_mcp.transports.http.server.asgi import (
     CANCELS,
     CONNECTION,
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 Header = tuple[bytes, bytes]
 
 _NOT_MODIFIED: Final = 304
-_MOST_KEPT: Final = 16 * 1024
-"""Bytes of a head that is kept. Many connections may be open, and not all servers bound a head."""
 JSON: Final = b"application/json"
 EVENTS: Final = b"text/event-stream"
 
@@ -118,81 +117,6 @@ class Disconnected(Exception):
     """The client has left."""
 
 
-class RequestHead:
-    """What an app knows of a request from its head alone. Requests with equal heads share one.
-
-    A client that keeps its connection sends much the same head again and again. What is found out
-    from the head, and from nothing else that may change, is noted here, and found out once.
-    """
-
-    visitor: tuple[str, tuple[Header, ...]] | None = None
-    """The address that it came from, and headers for its answers; noted by the guard of the app
-    when host and origin were found to be right."""
-    is_message: bool = False
-    """Whether a POST with it was found to bring a message, from a client that reads answers."""
-    meant: tuple[str | None, str, str | None] | None = None
-    """Revision, method and name in a body that were found to agree with it."""
-
-    def __init__(self, scope: Scope, digests: dict[bytes, bytes]) -> None:
-        self.method: Final[str] = scope["method"]
-        root, path = scope.get("root_path"), scope["path"]
-        self.path: Final[str] = _path_below(root, path) if root else path
-        client: Any = scope.get("client")
-        self.peer: Final[str | None] = client[0] if client else None
-        given = list(scope["headers"])
-        headers = dict(given)
-        if len(headers) < len(given):  # some are repeated
-            headers = {}
-            for name, value in given:
-                headers[name] = headers[name] + b", " + value if name in headers else value
-        self.headers: Final = headers
-        self.digests: Final = digests
-        """That of the last token on the connection, by its header."""
-        self._seen = self.method, root, path, client
-        self._given = given
-
-    def headers_of(self, scope: Scope) -> dict[bytes, bytes] | None:
-        """Return the headers of a request, if it has this head but for the length of its body."""
-        if self._seen != (
-            scope["method"],
-            scope.get("root_path"),
-            scope["path"],
-            scope.get("client"),
-        ):
-            return None
-        given = scope["headers"]
-        if given == self._given:
-            return self.headers
-        headers = dict(given)
-        length = headers.get(b"content-length")
-        same = len(headers) == len(given) and headers == {**self.headers, b"content-length": length}
-        return headers if same else None
-
-
-def _head_of(
-    scope: Scope, kept: dict[Any, Any], app: object
-) -> tuple[RequestHead, dict[bytes, bytes]]:
-    """Return the last head of a connection as this app has seen it, if it is that of a request.
-
-    Returns:
-        Its head, or a new one, and its headers.
-    """
-    last: RequestHead | None = kept.get(app)
-    if last is not None:
-        headers = last.headers_of(scope)
-        if headers is not None:
-            return last, headers
-    if len(scope["path"]) + sum(map(_size_of, scope["headers"])) > _MOST_KEPT:
-        head = RequestHead(scope, {})
-    else:
-        head = kept[app] = RequestHead(scope, {} if last is None else last.digests)
-    return head, head.headers
-
-
-def _size_of(header: Header) -> int:
-    return len(header[0]) + len(header[1])
-
-
 class HttpRequest:
     """A request that is being answered.
 
@@ -237,7 +161,7 @@ class HttpRequest:
         extensions = scope.get("extensions") or {}
         self.cancels: Final = CANCELS in extensions
         """Whether it is cancelled when its client leaves, by who has brought it."""
-        head, headers = _head_of(scope, extensions.get(CONNECTION, {}), app)
+        head, headers = head_of(scope, extensions.get(CONNECTION, {}), app)
         self.head: Final = head
         self.method: Final = head.method
         self.path: Final = head.path
@@ -424,11 +348,6 @@ Methods = Mapping[str, Callable[[HttpRequest], Awaitable[None]]]
 They raise a `Refusal` for what cannot be answered as it is, `Disconnected` when the client has
 left, and a `StoreError` when other instances have to be asked or told, and cannot be.
 """
-
-
-def _path_below(root: str, path: str) -> str:
-    root = root.rstrip("/")
-    return path[len(root) :] if path.startswith(f"{root}/") else path
 
 
 def _piece_in(message: Message, size: int, limit: int) -> tuple[bytes, bool]:
