@@ -83,7 +83,7 @@ def test_a_call_is_in_every_bucket_that_is_long_enough_for_it() -> None:
     metrics = Metrics()
     for seconds in (0.001, 0.002, 61.0):
         call = SimpleNamespace(entry=SimpleNamespace(kind="tool", name="buy"), outcome="ok")
-        metrics.ended(call, seconds)
+        metrics.measure_call(call, seconds)
     text = text_of(metrics.snapshot()).decode()
     for le, count in {"0.001": 1, "0.005": 2, "60.0": 2, "+Inf": 3}.items():
         assert value(text, "mcp_request_duration_seconds_bucket", name="buy", le=le) == count
@@ -94,7 +94,7 @@ def test_a_call_is_in_every_bucket_that_is_long_enough_for_it() -> None:
 def test_prometheus_own_parser_reads_what_is_written() -> None:
     metrics, name = Metrics(), 'a "quoted" \\ name\nof two lines, é'
     call = SimpleNamespace(entry=SimpleNamespace(kind="tool", name=name), outcome="ok")
-    metrics.ended(call, 0.3)
+    metrics.measure_call(call, 0.3)
     metrics.refused("tool", None, "not found")
     families = {
         family.name: family

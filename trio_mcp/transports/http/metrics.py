@@ -135,9 +135,9 @@ class Metrics:
 
     def end(self, call: HandlerCall, began: float) -> None:
         self.in_flight -= 1
-        self.ended(call, perf_counter() - began)
+        self.measure_call(call, perf_counter() - began)
 
-    def ended(self, call: HandlerCall, seconds: float) -> None:
+    def measure_call(self, call: HandlerCall, seconds: float) -> None:
         entry = call.entry
         calls = self._ended[entry.kind, entry.name]
         calls.outcomes[call.outcome] += 1
