@@ -84,7 +84,6 @@ class Guard:
         self._origins = {url.lower().rstrip("/") for url in policy.allowed_origins}
         self._proxies = Proxies(policy.trusted_proxies)
         self._asks = policy.asks_for_tokens
-        self._has_rate = policy.rate is not None
         self._told: set[str] = set()
         """What the log has said how to allow."""
 
@@ -135,7 +134,7 @@ class Guard:
             Whether that is so. Otherwise, `check` has to decide.
         """
         visitor = request.head.visitor
-        if visitor is None or self._has_rate:
+        if visitor is None or self._policy.rate is not None:
             return False
         if self._asks:
             authorization = self._known(request)
