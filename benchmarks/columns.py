@@ -47,8 +47,7 @@ def row(outcome: Outcome[S], columns: Sequence[Column[S]]) -> list[str]:
 def plain_table(what: str, outcomes: Sequence[Outcome[S]], columns: Sequence[Column[S]]) -> str:
     """Lay out the medians; who is missing is named.
 
-    The last column says how many times that figure of a row differed between rounds which differed
-    most.
+    The last column is the spread between rounds of the figure of a row that differed most.
     """
 
     def cells(outcome: Outcome[S]) -> list[str]:

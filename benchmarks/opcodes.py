@@ -2,8 +2,8 @@
 
 python -m benchmarks.opcodes
 
-They are counted, not timed, so however busy the machine is, the figures are the same but for what
-happens to be done together. What C extensions and the system do is not in them.
+They are counted, not timed, so a busy machine changes the figures only as far as more or fewer
+requests are read together. What C extensions and the system do is not in them.
 """
 
 import json

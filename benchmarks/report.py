@@ -30,7 +30,7 @@ class Report:
 def measuring(
     *, timed: bool = True, budget: bool = False, installs: bool = False, pins: bool = False
 ) -> Callable[[ArgumentParser], None]:
-    """Make what gives a parser those options that a benchmark has.
+    """Make the function that adds the options of a benchmark to a parser.
 
     All have the same values by default, so that a benchmark alone repeats its part of a run of all.
     """

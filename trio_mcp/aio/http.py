@@ -38,7 +38,7 @@ _QUICK: Final = 0.05
 """Seconds between two looks at the requests that run. Most are over before the first one."""
 
 _CONNECTIONS: Final = 1000
-"""Of so many clients, the app keeps what it keeps of a connection. ASGI has no name for one."""
+"""Clients whose last head is kept at a time. ASGI has no name for a connection but its address."""
 
 _LAST_WORDS: Final = 1.0
 """Seconds for the end of a response whose request the server cancels."""
@@ -55,7 +55,7 @@ class Running(Portal[Any, None]):
         self._connections: dict[Any, dict[Any, Any]] = {}
 
     def connection_of(self, client: Any) -> dict[Any, Any]:
-        """Return what is kept of the connection from an address, as long as that is in use."""
+        """Return what is kept for the connection from an address, if it was used of late."""
         client = client and tuple(client)  # some servers have a list
         kept = self._connections.pop(client, None)
         if kept is None:
@@ -296,7 +296,7 @@ class _Exchange:
     _watcher: asyncio.Task[None] | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Say in the scope that the app is cancelled when the client leaves, and who that is."""
+        """Add to the scope that a client that leaves cancels the app, and what is kept for it."""
         extensions = dict(self._scope.get("extensions") or ())
         extensions[CANCELS] = {}
         extensions[CONNECTION] = self._portal.connection_of(self._scope.get("client"))

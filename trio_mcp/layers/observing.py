@@ -9,13 +9,13 @@ from trio_mcp.layers.call import Call, Handler, Layer
 
 
 class Observer(Protocol):
-    """Counts calls, and measures them."""
+    """Counts calls, and measures how long they take."""
 
     def begin(self) -> float:
-        """Count a call that begins. Returns the time, by a clock of its own."""
+        """Count a call that begins. Returns the time, by the observer's own clock."""
 
     def end(self, request: Any, began: float) -> None:
-        """Count a call that has ended; `request` is what it answers."""
+        """Count a call that has ended: the request, and what `begin` returned for it."""
 
 
 def observing(observer: Observer) -> Layer:

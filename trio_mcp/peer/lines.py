@@ -81,7 +81,7 @@ class StreamLines:
         send_nowait: SendNowait | None = None,
     ) -> None:
         self._stream = stream
-        # Of two that are stapled, the one that reads: they would only hand each read on to it.
+        # Of a stapled stream, its half that receives: a call less for each read.
         reader = stream.receive_stream if isinstance(stream, trio.StapledStream) else stream
         self._receive_some = reader.receive_some
         self._send_nowait = send_nowait

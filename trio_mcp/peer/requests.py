@@ -192,7 +192,7 @@ class OutgoingRequests(OpenRequests):
 
 
 def is_large_request(params: dict[str, Json] | None) -> bool:
-    """Whether to encode a request would hold up the event loop: by what is sent of the caller's."""
+    """Whether to encode a request would hold up the event loop, by the arguments that it has."""
     given: Any = {} if params is None else params.get("arguments", params)
     if given.__class__ is dict and len(given) <= _FEW:  # it is asked of each request
         for value in given.values():
@@ -295,8 +295,8 @@ class TaskRequest(_SentRequest):
     def unwrap(self) -> Json:
         """Return or raise what it came to.
 
-        Trio wants it of what a task is woken with (an `Outcome`). One of Trio's own for each
-        request takes as long to make and to unwrap as the rest of the waking.
+        Trio calls this on what the task is woken with, which is the request itself: to make an
+        `outcome.Value` for each one, and to unwrap it, takes as long as the rest of the waking.
         """
         if isinstance(self.failure, DeadlinePassed):
             self._requests.tell(self, self.lines)

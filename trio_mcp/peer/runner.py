@@ -43,7 +43,7 @@ class Runner:
         """Tells the time."""
         self._running: set[InboundRequest] = set()
         self._wakes = inf  # when `watch` looks at the deadlines
-        self._moves_on = -inf  # until when that stays so, though the calls that it is for may end
+        self._moves_on = -inf  # when a call that begins may have `watch` sleep longer
         self._look = trio.lowlevel.ParkingLot()  # where it waits
         self._sending = 0  # responses in place of calls
         self._drains = 0  # so many wait there: each call asks, and asking the lot costs more

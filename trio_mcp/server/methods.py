@@ -96,7 +96,7 @@ def initialize(context: RequestContext) -> dict[str, Json]:
 
 
 def newcomer(context: RequestContext) -> Caller:
-    """Read who sends `initialize`.
+    """Read from the parameters of `initialize` who the client is.
 
     Raises:
         McpError: The parameters are not what they should be, or too large to be kept (`-32602`).

@@ -39,7 +39,7 @@ class Lease:
     _touch: Touch
     _seconds: float
     ended: bool = field(default=False, init=False)
-    """Whether the block was ended by `end`."""
+    """Whether `end` was called."""
     _block: trio.CancelScope = field(init=False)
 
     @_block.default
@@ -63,7 +63,7 @@ class Lease:
         return goes_on
 
     def end(self) -> None:
-        """Cancel the block, and no more than that."""
+        """Cancel the block, without `LeaseLost`."""
         self.ended = True
         self._block.cancel()
 

@@ -31,13 +31,13 @@ _STALE: Final = 64
 
 @define(eq=False)
 class _Times:
-    """Names in the order of the times that they have."""
+    """A heap of names by the time that each has."""
 
     _time_of: Callable[[str], float | None]
     _heap: list[tuple[float, str]] = field(factory=list, init=False)
 
     def add(self, time: float, name: str, names: int) -> None:
-        """Note the time that a name has from now on, of so many names at most."""
+        """Note the time that a name has from now on. There are so many names at most."""
         heappush(self._heap, (time, name))
         if len(self._heap) > 2 * names + _STALE:
             self._heap = sorted(set(filter(self._holds, self._heap)))  # which is a heap, too
@@ -48,7 +48,7 @@ class _Times:
         return self._heap[0][0] if self._heap else inf
 
     def first(self, limit: int, until: float = inf) -> list[tuple[float, str]]:
-        """Return the first ones."""
+        """Return the earliest times with their names, in order: so many, and none after `until`."""
         heap = self._heap
         found: list[tuple[float, str]] = []
         while heap and heap[0][0] <= until and len(found) < limit:
@@ -84,7 +84,7 @@ class _Folder:
             del self._ordered[bisect_left(self._ordered, key)]
 
     def after(self, cursor: str) -> Iterable[str]:
-        """Return the keys after one, in order."""
+        """Return the keys that come after a key, in order."""
         if self._ordered is None:
             self._ordered = sorted(self.keys)
         return islice(self._ordered, bisect_right(self._ordered, cursor), None)

@@ -1,8 +1,7 @@
 """What commits and claims do, in a file and in memory.
 
-`Tables` is given the time and never waits. It is the same for both; where entries and logs are kept
-is said by `sqlite_tables` and `memory_tables`. Redis does the same in its own language
-(`redis_scripts`).
+`Tables` is given the time and never waits. Entries and logs are kept by its subclasses, in
+`sqlite_tables` and `memory_tables`. Redis does the same in its own language (`redis_scripts`).
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class Tables(ABC):
 
     @abstractmethod
     def due(self, folder: str, now: float, limit: int) -> list[tuple[float, str]]:
-        """Return what of a folder is due first, now or later: when, and its key."""
+        """Return the entries of a folder that are due first, now or later: when, and the key."""
 
     @abstractmethod
     def append(self, change: Append, now: float) -> int:
@@ -100,7 +99,7 @@ class Tables(ABC):
 
     @abstractmethod
     def items(self, log: str, after: int) -> Iterable[tuple[int, bytes]]:
-        """Return the items of a log that exists after a position, with theirs."""
+        """Return the items of a log that exists, with their positions, after a position."""
 
     def id_of_log(self, now: float) -> int:
         """Return the id of a new log: it is above those of all that had its name before.
@@ -212,7 +211,7 @@ _MAKERS: Final[dict[type[Change], Callable[[Tables, Any, Any, float], int]]] = {
     Drop: lambda tables, change, row, now: tables.drop(change.key, now),
     News: lambda tables, change, row, now: ABSENT,
 }
-"""What makes a change, of an entry as it was found, and returns the result of it."""
+"""By the kind of change, what makes it, given the entry as it was found, and returns its result."""
 
 
 def _version(row: Row | None) -> int:

@@ -38,8 +38,8 @@ _Span = tuple[int, int]
 _COLON_BEFORE: Final = re.compile(rb'"[ \t\r\n]*+:[ \t\r\n]*+"\Z')
 """What is between a name and its string."""
 _LEAST: Final = 4096
-"""Bytes of one of several texts from which on it saves time to parse it apart. So many more for
-another way in which it follows the text before."""
+"""Bytes of one of several texts from which on it saves time to parse it apart; as many again where
+what is before it differs from what is before the others."""
 _LARGE: Final = 2 * 1024 * 1024
 """Bytes of a message from which on half of that is enough: to parse it fills new memory."""
 _NEAR: Final = 256
@@ -82,7 +82,7 @@ def loads_around(line: bytes, most_values: int, most_bytes: int) -> Any:
 
 
 def _guesses(line: bytes, begin: int, end: int, most_values: int) -> Iterator[list[_Span]]:
-    """Yield places of a text, or of texts, of which the first begins and the last ends there."""
+    """Yield guesses where the long texts are, if the first begins and the last ends there."""
     yield [(begin, end)]
     if line[begin - 1 : begin] != b"[" or line[end : end + 1] != b"]":
         if spans := _named(line, begin, end):

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any, Final
 
 SLICE: Final = 128 * 1024
-"""Characters of a text, or about as many bytes of what is else, that are encoded at once."""
+"""Characters of a text, or about as many bytes of anything else, that are encoded at once."""
 FEW: Final = 20
-"""So many members of an object or an array are encoded one by one: each may be large."""
+"""Members of an object or an array up to which each is encoded by itself: it may be large."""
 _LEVELS: Final = 8
 """What is nested more deeply is encoded at once."""
 

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Claims(Mapping[str, Any]):
-    """Claims, kept as JSON, and what is the same in many once: there are thousands of tokens."""
+    """The claims of a token, kept as JSON. Of thousands of tokens, equal parts are kept once."""
 
     __slots__ = ("_alike", "_own")
 

@@ -273,7 +273,7 @@ def _checked_url(base_url: str, rest: str) -> httpx2.URL:
 
 @lru_cache(maxsize=32)
 def _parsed(base_url: str) -> httpx2.URL:
-    """Parse what the URLs of all requests to a service begin with."""
+    """Parse the base URL of a service, once for many requests."""
     return httpx2.URL(base_url)
 
 
