@@ -206,10 +206,10 @@ class SQLiteTables(Tables):
         While there may be more, each transaction looks; otherwise one does now and then.
         """
         is_clean = self._swept <= now < self._swept + _CLEAN
-        if not is_clean and not self.remove_expired(now, _SWEPT + 2 * jobs):
+        if not is_clean and not self._remove_expired(now, _SWEPT + 2 * jobs):
             self._swept = now
 
-    def remove_expired(self, now: float, limit: int) -> bool:
+    def _remove_expired(self, now: float, limit: int) -> bool:
         """Remove so many entries that have expired, and one log; return whether there may be more.
 
         A long log loses a part of its items only.
