@@ -215,32 +215,12 @@ def _run_wrk(
     once: bool,
     check: bool = False,
 ) -> Sample:
-    params = _CALL if legacy else {**_CALL, "_meta": META}
-    rest = json.dumps({"method": "tools/call", "params": params}, separators=(",", ":"))
-    headers = _LEGACY_HEADERS if legacy else MODERN_HEADERS
     with tempfile.TemporaryDirectory() as folder:
-        about, script = Path(folder, "senders"), Path(folder, "load.lua")
-        lines = ["\t".join(f"{name}\t{value}" for name, value in each.items()) for each in senders]
-        about.write_text("\n".join(lines or [""]) + "\n")
-        text = _SCRIPT % {
-            "senders": about,
-            "once": str(once).lower(),
-            "connections": CONNECTIONS,
-            "headers": ",".join(f'["{name}"]="{value}"' for name, value in headers.items()),
-            "first": _CHECKED_FROM if check else _MEASURED_FROM,
-            "rest": "," + rest[1:],
-        }
-        script.write_text(text + _CHECK if check else text)
+        script = Path(folder, "load.lua")
+        script.write_text(_script(_write_senders(folder, senders), legacy, once, check))
+        how = ["-t1", f"-c{CONNECTIONS}", f"-d{max(1, ceil(seconds))}", "-s", str(script)]
         done = subprocess.run(
-            [
-                "wrk",
-                "-t1",
-                f"-c{CONNECTIONS}",
-                f"-d{max(1, ceil(seconds))}",
-                "-s",
-                str(script),
-                f"http://127.0.0.1:{port}/mcp",
-            ],
+            ["wrk", *how, f"http://127.0.0.1:{port}/mcp"],
             capture_output=True,
             text=True,
             timeout=seconds + 30,
@@ -253,6 +233,30 @@ def _run_wrk(
     if errors or not requests:
         raise LoadError(f"{errors} of {requests} requests failed")
     return Sample(requests / (microseconds / 1e6), p99 / 1e6, requests, size / requests)
+
+
+def _write_senders(folder: str, senders: Sequence[Headers]) -> Path:
+    """Write the headers of each sender as a line of a file."""
+    file = Path(folder, "senders")
+    lines = ["\t".join(f"{name}\t{value}" for name, value in each.items()) for each in senders]
+    file.write_text("\n".join(lines or [""]) + "\n")
+    return file
+
+
+def _script(senders: Path, legacy: bool, once: bool, check: bool) -> str:
+    """Make the script that tells wrk what to send, and how to check answers."""
+    params = _CALL if legacy else {**_CALL, "_meta": META}
+    rest = json.dumps({"method": "tools/call", "params": params}, separators=(",", ":"))
+    headers = _LEGACY_HEADERS if legacy else MODERN_HEADERS
+    text = _SCRIPT % {
+        "senders": senders,
+        "once": str(once).lower(),
+        "connections": CONNECTIONS,
+        "headers": ",".join(f'["{name}"]="{value}"' for name, value in headers.items()),
+        "first": _CHECKED_FROM if check else _MEASURED_FROM,
+        "rest": "," + rest[1:],
+    }
+    return text + _CHECK if check else text
 
 
 def new_sessions(port: int, senders: Iterable[Headers]) -> list[Headers]:
