@@ -23,8 +23,8 @@ from tests.support.processes import ENVIRONMENT, ROOT, call, parse, run, running
 from trio_mcp import Handlers, HttpOptions, Limits, Registry, connect
 from trio_mcp.cli.target import load_registry
 from trio_mcp.errors import ToolFailed
-from trio_mcp.wire.codec import MOST_ARRAYS
 from trio_mcp.wire.jsonrpc import MAX_DEPTH
+from trio_mcp.wire.nested_arrays import MOST_ARRAYS
 
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trio_mcp.wire.codec import MOST_ARRAYS, TooManyArrays
 from trio_mcp.wire.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, McpError
 from trio_mcp.wire.jsonrpc import (
     MAX_DEPTH,
@@ -27,6 +26,7 @@ from trio_mcp.wire.jsonrpc import (
     result_line,
     trimmed,
 )
+from trio_mcp.wire.nested_arrays import MOST_ARRAYS, TooManyArrays
 
 ESCAPES = r"{\"a\": \"b\",\n\"a\":\"\\\", \"}" * 500
 

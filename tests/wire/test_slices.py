@@ -42,7 +42,7 @@ def nested(levels: int) -> Any:
 def test_each_slice_is_short(kind, monkeypatch):
     message = {"id": 1, "method": "tools/call", "params": {"arguments": {"value": KINDS[kind]}}}
     whole = encode(message)
-    dumps, longest = codec.dumps_unseen, 0
+    dumps, longest = codec.dumps_unchecked, 0
 
     def watch(value: Any, option: int | None = None) -> bytes:
         nonlocal longest
@@ -50,7 +50,7 @@ def test_each_slice_is_short(kind, monkeypatch):
         longest = max(longest, len(line))
         return line
 
-    monkeypatch.setattr(codec, "dumps_unseen", watch)
+    monkeypatch.setattr(codec, "dumps_unchecked", watch)
     assert encode(message, in_slices=True) == whole
     assert 0 < longest <= 6 * SLICE + 2  # an escape sequence may be as long as six characters
 

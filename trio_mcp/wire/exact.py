@@ -24,6 +24,7 @@ from math import gcd, hypot
 from typing import Any, Final, Literal
 
 from trio_mcp.wire import codec
+from trio_mcp.wire.nested_arrays import MOST_ARRAYS
 from trio_mcp.wire.weight import has_long_integers, without_strings
 
 _SPACE: Final = b" \t\r\n"
@@ -138,7 +139,7 @@ def _kept_by_few(value: Any, line: bytes) -> _Kept | None:
             are_small = are_small and _is_small(part)
         if names > _FEW or arrays > _FEW or len(parts) > 10 * _FEW:
             return None
-    if chained >= codec.MOST_ARRAYS:
+    if chained >= MOST_ARRAYS:
         return None
     if not has_few_strings:
         return "all" if are_small and _has_strings_behind_commas(line, behind) else None
@@ -170,8 +171,7 @@ def _kept_by_rows(value: Any, line: bytes) -> _Kept | None:
             cells += sum(map(len, part))
         if names > _FEW or len(parts) > 10 * _FEW:
             return None
-    most = codec.MOST_ARRAYS  # wherever they are
-    if not (cells and line.count(b":") == names + cells and _has_at_most(line, b"[", most)):
+    if not (cells and line.count(b":") == names + cells and _has_at_most(line, b"[", MOST_ARRAYS)):
         return None
     return "names" if _has_many_digits(line) else "all"
 

@@ -31,6 +31,7 @@ from trio_mcp.wire.framing import Oversized
 from trio_mcp.wire.ids import find_id, id_of_heavy, id_of_unreadable
 from trio_mcp.wire.limits import Limits
 from trio_mcp.wire.long_texts import loads_around
+from trio_mcp.wire.nested_arrays import MOST_ARRAYS, TooManyArrays, has_many_arrays
 from trio_mcp.wire.slices import slices
 from trio_mcp.wire.weight import is_heavier
 
@@ -134,8 +135,8 @@ def decode(
             value = codec.loads(line)
             if (
                 len(line) > SHORT
-                or line.count(b"]") > codec.MOST_ARRAYS  # they may end together
-                or codec.dumps_unseen(value) != line
+                or line.count(b"]") > MOST_ARRAYS  # they may end together
+                or codec.dumps_unchecked(value) != line
             ):
                 value = exact(line, value, max_values)
     except RepeatedKey as repeated:
@@ -143,7 +144,7 @@ def decode(
     except LongIntegers:
         why = f"integers beyond 64 bits in a message of more than {max_values} bytes"
         return _refused(_id_of(value), why, len(line))
-    except codec.TooManyArrays as error:
+    except TooManyArrays as error:
         return _refused(_id_of(value), str(error), len(line))
     except TypeError:  # what was parsed can be encoded, unless it is too deep
         return _refused(_id_of(value), f"nested more than {MAX_DEPTH} levels deep", len(line))
@@ -350,9 +351,9 @@ def encode(
         TypeError: The message holds something that JSON does not know (NaN and infinities too), or
             is nested too deeply.
     """
+    if not is_flat and has_many_arrays(message):
+        raise TooManyArrays
     try:
-        if not is_flat and codec.has_many_arrays(message):
-            raise codec.TooManyArrays
         if in_slices:
             return b"".join([*slices(message, partial(_encode, is_finite=is_finite)), b"\n"])
         return _encode(message, is_finite, codec.NEWLINE)
@@ -361,13 +362,13 @@ def encode(
 
 
 def _encode(message: Json, is_finite: bool, option: int | None = None) -> bytes:
-    line = codec.dumps_unseen(message, option=option)
+    line = codec.dumps_unchecked(message, option=option)
     return line if is_finite or line.rfind(_NULL) < 0 else _checked(message, line)
 
 
 def _encode_carefully(message: Json, refusal: TypeError) -> bytes:
     """Encode a message that `codec` refuses, if that is for a long integer."""
-    if str(refusal) == _NOT_FINITE or isinstance(refusal, codec.TooManyArrays):
+    if str(refusal) == _NOT_FINITE:
         raise refusal
     if not str(refusal).startswith("Integer exceeds"):  # json takes more than is JSON
         raise TypeError("the message holds something that is not JSON")
