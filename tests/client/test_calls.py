@@ -271,6 +271,33 @@ async def test_progress_reaches_the_call_that_wants_it(caplog) -> None:
 
 
 @pytest.mark.requirement("E4")
+async def test_progress_of_a_call_that_has_ended_reaches_no_callback(autojump_clock) -> None:
+    async with tortured() as (client, torture):
+        seen: list = []
+        call = partial(client.call_tool, on_progress=lambda *each: seen.append(each))
+        with pytest.raises(TypeError):
+            await call("forget", {"number": float("nan")})
+        assert (await call("echo", {"text": "on"})).text == "on"
+        with trio.move_on_after(1):
+            await call("forget")
+        with pytest.raises(CallTimeout):
+            await call("forget", timeout=1)
+        tokens = [
+            each["params"]["_meta"]["progressToken"]
+            for each in torture.heard
+            if each["method"] == "tools/call"
+        ]
+        assert len(set(tokens)) == 3
+        await wait_all_tasks_blocked()
+        for token in range(max(tokens) + 1):
+            params = {"progressToken": token, "progress": 1}
+            news = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+            await torture.stream.send_all(json.dumps(news).encode() + b"\n")
+        await wait_all_tasks_blocked()
+        assert not seen
+
+
+@pytest.mark.requirement("E4")
 async def test_a_progress_callback_that_fails_does_no_harm(caplog) -> None:
     async with tortured() as (client, _):
 

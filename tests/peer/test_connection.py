@@ -12,6 +12,7 @@ from trio_mcp import Limits
 from trio_mcp.peer.connection import Connection
 from trio_mcp.peer.inbound import Cause, InboundRequest, Slots
 from trio_mcp.peer.lines import StreamLines
+from trio_mcp.peer.outbound import DeadlinePassed
 from trio_mcp.transports.memory_connection import memory_lines_pair
 from trio_mcp.wire.answers import Result
 from trio_mcp.wire.jsonrpc import result_line
@@ -329,6 +330,17 @@ async def test_neither_does_a_lone_request_of_ours(nursery):
     data = await stream.receive_some()
     assert [json.loads(line)["id"] for line in at_once] == [1]
     assert [json.loads(line)["id"] for line in data.splitlines()] == [2, 3]
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_request_of_ours_that_is_not_answered_in_time_is_withdrawn(nursery, autojump_clock):
+    stream, connection, at_once = writing_at_once(nursery)
+    with pytest.raises(DeadlinePassed):
+        await connection.send_request("question", {}, trio.current_time() + 10)
+    with trio.fail_after(10):
+        asked, told = json.loads(at_once[0]), json.loads(await stream.receive_some())
+    assert told["method"] == "notifications/cancelled"
+    assert told["params"]["requestId"] == asked["id"]
     nursery.cancel_scope.cancel()
 
 

@@ -174,6 +174,13 @@ async def test_a_call_that_goes_on_beside_short_ones_is_answered_in_time(desk, a
     assert (4, b"late", True) in desk.channel.sent
 
 
+async def test_calls_that_go_on_are_each_answered_in_time(desk, autojump_clock):
+    for id, timeout in ((1, 3), (2, 8)):
+        desk.start(id, seconds=50, stubborn=30, timeout=timeout)
+    await trio.sleep(20)
+    assert desk.channel.sent == [(4, b"late", True), (9, b"late", True)]
+
+
 async def test_a_response_that_waits_for_room_is_not_overdue(desk, caplog, autojump_clock):
     caplog.set_level(logging.ERROR)
     desk.channel.room = trio.Event()

@@ -16,11 +16,15 @@ class Flaky(MemoryStore):
     """A store that is away now and then."""
 
     away = False
+    slow = 0.0
+    """Seconds until it says what it has done."""
 
     async def commit(self, *changes: object) -> list[int]:
         if self.away:
             raise StoreUnavailable("it is away")
-        return await super().commit(*changes)  # type: ignore[arg-type]
+        done = await super().commit(*changes)  # type: ignore[arg-type]
+        await trio.sleep(self.slow)
+        return done
 
 
 async def test_a_lease_is_kept_as_long_as_the_block_and_no_longer(
@@ -83,6 +87,20 @@ async def test_a_block_ends_with_its_lease_when_the_store_is_away(
             store.away = True
             await trio.sleep_forever()
     assert trio.current_time() - begun == pytest.approx(45)  # renewed after 15 for the last time
+
+
+async def test_a_lease_counts_from_when_its_renewal_was_asked_for(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    store = Flaky()
+    begun = trio.current_time()
+    with pytest.raises(LeaseLost):
+        async with lease(store, "a:x", 30):
+            store.slow = 5
+            await trio.sleep(13)
+            store.away = True
+            await trio.sleep_forever()
+    assert trio.current_time() - begun == pytest.approx(37.5)  # it was after 7.5, and not 12.5
 
 
 async def test_a_store_that_comes_back_in_time_changes_nothing(

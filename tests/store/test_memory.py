@@ -11,7 +11,7 @@ import trio.testing
 
 from tests.store.contents import items_of, values_of
 from tests.store.values import MEGABYTE, value_of
-from trio_mcp.store.changes import Append, Delete, Drop, News, Put, Touch
+from trio_mcp.store.changes import Add, Append, Delete, Drop, News, Put, Touch
 from trio_mcp.store.errors import StoreFull
 from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.protocol import Store
@@ -93,6 +93,23 @@ async def test_old_times_take_up_no_room(store: Store, clock: StoreClock) -> Non
     assert [entry.key for entry in (await store.claim("a:q", 1, limit=9)).entries] == ["a:q/x"]
 
 
+async def test_a_sum_is_not_due(store: Store, clock: StoreClock) -> None:
+    await store.commit(Put("a:q/sum", b"1", ttl=9, delay=5))
+    assert await store.commit(Add("a:q/sum", 1, ttl=9)) == [2]
+    clock.advance(5)
+    assert not (await store.claim("a:q", 1)).entries
+
+
+async def test_folders_that_are_empty_take_up_no_room(store: Store) -> None:
+    tracemalloc.start()
+    for number in range(1000):
+        await store.commit(Put(f"a:{number}/x", b"", ttl=math.inf, delay=5))
+        await store.commit(Delete(f"a:{number}/x"))
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 100_000  # if they were kept: 500,000
+
+
 async def test_what_has_expired_makes_room(store: Store, clock: StoreClock) -> None:
     store = MemoryStore(max_bytes=MEGABYTE, clock=clock)
     for _ in range(10):
@@ -103,11 +120,13 @@ async def test_what_has_expired_makes_room(store: Store, clock: StoreClock) -> N
 
 
 async def test_nothing_is_left_of_what_is_gone(clock: StoreClock) -> None:
-    """Whether it was deleted, dropped, trimmed or has expired."""
+    """Whether it was deleted, dropped, trimmed, changed or has expired."""
     store = MemoryStore(clock=clock)
     for number in range(300):
         await store.commit(
             Put(f"a:q/{number}", bytes(100), ttl=10, delay=number % 7),
+            Put("a:again", bytes(number), ttl=5 + number % 2),
+            Add("a:sum", 1, ttl=10),
             Put(f"a:deleted/{number}", bytes(100), ttl=math.inf),
             Append("a:expires", bytes(100), ttl=10, limit=7),
             Append(f"a:dropped{number}", bytes(100), ttl=math.inf, limit=7),
@@ -120,6 +139,30 @@ async def test_nothing_is_left_of_what_is_gone(clock: StoreClock) -> None:
     assert not values_of(store)
     assert not items_of(store)
     assert store.tables.size == 0
+
+
+async def test_a_folder_is_listed_in_order_whatever_has_changed_in_it(store: Store) -> None:
+    async def listed() -> str:
+        return "".join(entry.key[-1] for entry in (await store.scan("a:f")).entries)
+
+    await store.commit(Put("a:f/b", b"", ttl=9), Put("a:f/d", b"", ttl=9))
+    assert await listed() == "bd"
+    await store.commit(Put("a:f/c", b"", ttl=9), Put("a:f/a", b"", ttl=9))
+    assert await listed() == "abcd"
+    await store.commit(Delete("a:f/b"), Put("a:f/a", b"", ttl=9))
+    assert await listed() == "acd"
+    await store.commit(Put("a:f/b", b"", ttl=9))
+    assert await listed() == "abcd"
+
+
+async def test_what_has_expired_keeps_no_claim_from_what_is_due(
+    store: Store, clock: StoreClock
+) -> None:
+    for number in range(500):  # more than a transaction sweeps
+        await store.commit(Put(f"a:q/{number}", b"", ttl=1, delay=0))
+    await store.commit(Put("a:q/good", b"", ttl=9, delay=0.5))
+    clock.advance(1)
+    assert [entry.key for entry in (await store.claim("a:q", 1)).entries] == ["a:q/good"]
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """Registries in the same process: `handle_message`, `Embedded`, and a client beside it."""
 
 import json
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -9,13 +10,23 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from attrs import define, field
 
+from tests.peer.test_connection import Work
 from tests.support import official
 from tests.support.client import CLIENT_INFO, REVISIONS, modern_meta
 from trio_mcp import Context, Limits, Registry, connect, handle_message
 from trio_mcp.errors import NotConnected
+from trio_mcp.peer import connection
+from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.transports.memory import Embedded
-from trio_mcp.transports.memory_connection import MemoryLines
+from trio_mcp.transports.memory_connection import (
+    MemoryConnection,
+    MemoryLines,
+    memory_lines_pair,
+)
+from trio_mcp.wire.answers import Result
+from trio_mcp.wire.jsonrpc import Request, decode
 
 
 def request(method: str, params=None, id="q") -> bytes:
@@ -281,20 +292,45 @@ async def test_a_call_is_a_checkpoint_although_its_tool_has_none(registry):
         assert scope.cancelled_caught
 
 
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The lines that are sent in memory, by whoever connects after this."""
+    lines: list[bytes] = []
+    send, send_nowait = MemoryLines.send, MemoryLines.send_nowait
+
+    async def watch(way: MemoryLines, some: list[bytes]) -> None:
+        lines.extend(some)
+        await send(way, some)
+
+    def watch_nowait(way: MemoryLines, line: bytes) -> int:
+        size = send_nowait(way, line)
+        lines.extend([line] if size else [])
+        return size
+
+    monkeypatch.setattr(MemoryLines, "send", watch)
+    monkeypatch.setattr(MemoryLines, "send_nowait", watch_nowait)
+    return lines
+
+
 @pytest.mark.requirement("D1")
-async def test_what_needs_no_waiting_becomes_no_line(registry, monkeypatch):
+async def test_what_needs_no_waiting_becomes_no_line(registry, sent):
     async with connect(registry) as client:
         await client.call_tool("add", {"a": 1, "b": 2})
-
-        def fail(*_: object) -> None:
-            raise AssertionError("a line was sent")
-
-        monkeypatch.setattr(MemoryLines, "send", fail)
-        monkeypatch.setattr(MemoryLines, "send_nowait", fail)
+        sent.clear()
         assert await client.call_tool("add", {"a": 1, "b": 2}, returns=float) == 3
         result = await client.call_tool("sleep", {"seconds": 0})
         assert result.text == "slept"
-        monkeypatch.undo()
+        await client.call_tool("change", {"things": ["x" * 5_000]})
+        assert not sent
+
+
+@pytest.mark.requirement("D1")
+async def test_what_would_take_long_to_copy_becomes_a_line(registry, sent):
+    async with connect(registry) as client:
+        await client.call_tool("add", {"a": 1, "b": 2})
+        sent.clear()
+        await client.call_tool("change", {"things": ["x" * 20_000]})
+        assert len(sent) == 2  # the request and its answer
 
 
 @pytest.mark.requirement("D1")
@@ -407,6 +443,132 @@ async def test_a_call_from_another_thread_is_refused_before_it_is_sent(registry)
             await trio.to_thread.run_sync(lambda: client.call_tool("note").send(None))
         await client.call_tool("note")
     assert called == ["note", "note"]
+
+
+@define(slots=False)
+class Side:
+    """What one side of a connection in memory does with what it is asked."""
+
+    seen: list[int] = field(factory=list)
+    seconds: float = 0
+    """How long a call lasts; without that it is answered at once."""
+    hear: Callable[[], object] = lambda: None
+    """Called for each call."""
+
+    def begin(self, request: Request, in_batch: bool) -> Any:
+        self.seen.append(request.params["number"])
+        self.hear()
+        return Work(request.id, self.seconds) if self.seconds else Result({})
+
+
+class Pair:
+    """Both sides of a connection in memory, without anything around them."""
+
+    def __init__(self, **limits: Any) -> None:
+        ours, theirs = memory_lines_pair()
+        self.side = Side()
+        self.client = MemoryConnection(ours, Side(), Limits())
+        self.server = MemoryConnection(theirs, self.side, Limits(**limits))
+        self.ended: list[int] = []
+
+    def ask(self, number: int, **more: Any) -> object:
+        limit = TimeLimit(trio.current_time() + 100)
+        params = {"number": number, **more}
+        return self.client.requests.begin(
+            "ask", params, limit, lambda _: self.ended.append(number), None
+        )
+
+    async def run(self, nursery: trio.Nursery) -> None:
+        nursery.start_soon(self.client.run)
+        nursery.start_soon(self.server.run)
+        await trio.testing.wait_all_tasks_blocked()
+
+
+@pytest.mark.requirement("D1")
+async def test_nothing_overtakes_a_line_that_is_not_read_yet(nursery):
+    pair = Pair()
+    await pair.run(nursery)
+    pair.ask(1, null=None)  # which has to be a line
+    pair.ask(2)
+    assert not pair.side.seen
+    await trio.testing.wait_all_tasks_blocked()
+    assert pair.side.seen == pair.ended == [1, 2]
+    pair.ask(3)
+    assert pair.side.seen == [1, 2, 3]
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.requirement("D1")
+async def test_nothing_overtakes_a_line_that_is_being_decoded(nursery, monkeypatch):
+    pair, go_on = Pair(), trio.Event()
+    await pair.run(nursery)
+
+    async def slowly(frame: bytes, limits: Limits) -> Any:
+        await go_on.wait()
+        return decode(frame)
+
+    monkeypatch.setattr(connection, "decoded", slowly)
+    pair.ask(1, rows=[{"id": 1}] * 10_000)
+    await trio.testing.wait_all_tasks_blocked()
+    pair.ask(2)
+    assert not pair.side.seen
+    go_on.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert pair.side.seen == pair.ended == [1, 2]
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.requirement("D1")
+async def test_nothing_is_taken_by_a_side_that_does_not_run(nursery):
+    pair = Pair()
+    pair.ask(1)
+    assert not pair.side.seen
+    await pair.run(nursery)
+    assert pair.side.seen == pair.ended == [1]
+    pair.server.stop()
+    assert not pair.server.is_ready
+    pair.client.stop()
+    assert pair.ask(2) is None
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.requirement("D1")
+async def test_what_is_asked_while_a_side_is_asked_has_to_wait(nursery):
+    """Servers that lead to one another in a ring would go on until the stack is full."""
+    pair = Pair()
+    await pair.run(nursery)
+    pair.side.hear = lambda: pair.side.seen == [1] and pair.ask(2)
+    pair.ask(1)
+    assert pair.side.seen == [1]
+    await trio.testing.wait_all_tasks_blocked()
+    assert pair.side.seen == pair.ended == [1, 2]
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.requirement("D1", "C7")
+async def test_no_more_answers_wait_in_memory_than_may(nursery):
+    pair = Pair(max_outgoing_bytes=1000)
+    await pair.run(nursery)
+    for number in range(200):
+        pair.ask(number)
+    assert len(pair.side.seen) < 100
+    await trio.testing.wait_all_tasks_blocked()
+    assert pair.ended == list(range(200))
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.requirement("D1", "C7")
+async def test_no_more_calls_wait_in_memory_than_may(nursery, autojump_clock):
+    pair = Pair(max_concurrent_calls=1, max_waiting_bytes=10_000)
+    pair.side.seconds = 1
+    await pair.run(nursery)
+    for number in range(20):
+        pair.ask(number, text="x" * 5000)
+        await trio.testing.wait_all_tasks_blocked()
+    assert len(pair.side.seen) <= 4
+    await trio.sleep(30)
+    assert pair.ended == list(range(20))
+    nursery.cancel_scope.cancel()
 
 
 @pytest.mark.requirement("D1")

@@ -424,6 +424,18 @@ def test_so_many_arrays_may_end_together(begin, end, size, between):
     assert message == f"Invalid request: {TooManyArrays()}"
 
 
+@pytest.mark.parametrize("size", [0, 5000])
+@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ("[0,", " \n]")])
+def test_arrays_are_counted_where_no_others_end(begin, end, size):
+    """Not even in a text, and a short message is as it would be written."""
+    text = begin * MOST_ARRAYS + "0" + end * MOST_ARRAYS
+    message = decode(request_with(text, size))
+    assert isinstance(message, Request)
+    assert message.params["value"] == json.loads(text)
+    id, code, why = refused(request_with(f"{begin}{text}{end}", size))
+    assert (id, code, why) == (1, INVALID_REQUEST, f"Invalid request: {TooManyArrays()}")
+
+
 def test_nested_arrays_do_not_end_the_process():
     """The encoder has no room for the ends of more than 30 arrays."""
     rows = 1
@@ -460,14 +472,16 @@ def test_objects_that_end_together_are_read_among_escapes(count):
 
 class Chained(Enum):
     HALF = arrays(MOST_ARRAYS // 2)
+    MOST = arrays(MOST_ARRAYS)
+    TOO_MANY = arrays(MOST_ARRAYS + 1)
 
 
 def test_arrays_that_are_values_of_enumerations_are_counted():
     value = Chained.HALF
     for _ in range(MOST_ARRAYS // 2):
         value = [0, value]
-    assert encode({"value": value})
-    for chained in ([value], {"held": (0, value)}, Holder([value])):
+    assert encode({"value": value, "whole": Chained.MOST})
+    for chained in ([value], {"held": (0, value)}, Holder([value]), [Chained.TOO_MANY, 0]):
         with pytest.raises(TooManyArrays):
             encode(chained)
 
