@@ -84,6 +84,14 @@ def test_an_array_is_parsed_apart_only_if_there_is_not_too_much_in_it():
     assert isinstance(refused, Malformed)
     assert (refused.id, refused.error.data) == (7, {"maxValues": 400_000})
     assert isinstance(decode(message), Response)
+    texts = json.dumps([filled("code"), *["short"] * 10_000, filled("code")]).encode()
+    assert loads_around(texts, 5_000, MANY) is None
+
+
+def test_a_name_is_not_taken_for_a_text_however_long_it_is():
+    for value in ({filled("words"): 1}, {"a": {filled("words"): "b"}}):
+        line = json.dumps(value).encode()
+        assert loads_around(line, MANY, MANY) in (None, value)
 
 
 @pytest.mark.parametrize("kind", KINDS)

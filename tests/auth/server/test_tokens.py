@@ -248,6 +248,7 @@ async def test_a_forged_token(name: str) -> None:
         ("Basic YTpi", 401, "invalid_token"),
         ("TOKEN", 401, "invalid_token"),
         ("Basic TOKEN", 401, "invalid_token"),
+        ("Secret TOKEN", 401, "invalid_token"),
         ("B TOKEN", 401, "invalid_token"),
         ("Bearer TOKEN x", 401, "invalid_token"),
         ("Bearer TOKEN, Bearer TOKEN", 400, "invalid_request"),
@@ -276,6 +277,7 @@ async def test_a_token_in_the_url(caplog: pytest.LogCaptureFixture) -> None:
     issuer = Issuer(ISSUER, KEY)
     token = issuer.token()
     async with protected(issuer) as host:
+        assert (await call(host, token)).status == 200, "and now it is known"
         for given in ({}, {"authorization": f"Bearer {token}"}):
             path = f"/mcp?a=b&access_token={token}"
             response = await host.ask("POST", path, headers=given, body=b"{}")
@@ -312,7 +314,18 @@ async def test_whose_a_request_is_goes_by_its_own_token_on_a_connection_of_sever
             response = await call(host, tokens[jti], "whoami")
             assert response.json()["result"]["structuredContent"]["jti"] == jti
             assert (await call(host, f"{tokens[jti]}x", "whoami")).status == 401
-        assert len(host.kept) == 1  # of the last token alone, however many come
+        (head,) = host.kept.values()
+        assert len(head.digests) == 1  # of the last token alone, however many come
+
+
+async def test_a_page_may_read_the_answer_to_a_token_that_is_known() -> None:
+    issuer, page = Issuer(ISSUER, KEY), "https://page.example"
+    async with protected(issuer, policy={"allowed_origins": [page]}) as host:
+        token = issuer.token()
+        for origin in (page, page, None, page):
+            response = await call(host, token, origin=origin)
+            assert response.status == 200
+            assert response.headers.get("access-control-allow-origin") == origin
 
 
 async def test_a_token_lets_in_no_more_once_it_has_expired(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import permutations
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 import trio
@@ -14,7 +15,9 @@ from tests.transports.http.asgi_server_support import post, serving
 from tests.transports.http.sockets import served
 from tests.transports.http.support import ModernClient
 from trio_mcp import HttpPolicy, Registry, http_app
+from trio_mcp.transports.http.request import HttpRequest
 from trio_mcp.transports.http.request_head import RequestHead
+from trio_mcp.transports.http.server.asgi import CONNECTION
 from trio_mcp.transports.http.server.head import Head, HeadReader
 from trio_mcp.transports.http.server.response import Refused
 
@@ -93,6 +96,11 @@ def test_a_longer_length_may_make_a_head_too_long() -> None:
     assert found[1] == 431
 
 
+@pytest.mark.parametrize("at", [10, 60, len(HEAD) - 1])
+def test_a_head_is_found_after_one_that_came_in_parts(at: int) -> None:
+    as_afresh(HEAD, HEAD[:at], HEAD, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+
+
 async def wait() -> None:
     """Wait for too long."""
     await trio.sleep_forever()
@@ -145,7 +153,9 @@ async def test_a_head_that_differs_is_looked_at_again(other: dict[str, Any], sta
         call = server.call("echo", text="hello")
         for _ in range(2):
             assert (await (await wire.post(server.modern, call)).whole()).status == 200
-            assert (await (await wire.post(server.modern, call, **other)).whole()).status == status
+            for _ in range(2):
+                reply = await wire.post(server.modern, call, **other)
+                assert (await reply.whole()).status == status
 
 
 LENGTH = (b"content-length", b"7")
@@ -168,6 +178,18 @@ def test_an_app_knows_a_head_by_all_but_the_length(order: Any) -> None:
             assert known.headers_of(scope_of(changed)) is None
     for about in ({"method": "GET"}, {"path": "/"}, {"root_path": "/at"}, {"client": ("::2", 1)}):
         assert known.headers_of(scope_of(other, **about)) is None
+
+
+def test_apps_on_one_connection_share_no_head() -> None:
+    scope = scope_of(FIELDS, extensions={CONNECTION: {}})
+
+    def head(app: object) -> RequestHead:
+        return HttpRequest(scope, AsyncMock(), AsyncMock(), app).head
+
+    one, other = object(), object()
+    known = head(one)
+    assert head(one) is known
+    assert head(other) is not known
 
 
 async def test_bodies_of_any_length_are_those_of_the_same_client() -> None:
