@@ -6,13 +6,15 @@ import pytest
 
 from trio_mcp.cli.doctor.descriptions import check_descriptions
 from trio_mcp.cli.doctor.report import Report, shorten
+from trio_mcp.registry.kinds import LISTED
 
+_KINDS = {kind.items: kind for kind in LISTED.values()}
 TOOL: dict[str, Any] = {"name": "a", "description": "A.", "inputSchema": {"type": "object"}}
 
 
 def judged(kind: str, *items: Any) -> list[tuple[str, str]]:
     report = Report("test")
-    check_descriptions(report, kind, list(items))
+    check_descriptions(report, _KINDS[kind], list(items))
     return [(each.code, each.message) for each in report.findings]
 
 

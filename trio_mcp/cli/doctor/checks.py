@@ -16,6 +16,8 @@ from trio_mcp.cli.doctor.descriptions import check_descriptions
 from trio_mcp.cli.doctor.report import Report, Server, Severity, shorten, shown
 from trio_mcp.cli.probing.base import Answer, Probe, initialize_params
 from trio_mcp.cli.schemas import member
+from trio_mcp.registry.kinds import LISTED, TEMPLATE
+from trio_mcp.wire.bounds import is_number
 from trio_mcp.wire.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -25,7 +27,6 @@ from trio_mcp.wire.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
 )
 from trio_mcp.wire.jsonrpc import Id, Json, encode
-from trio_mcp.wire.methods import LISTS
 from trio_mcp.wire.revisions import (
     LEGACY,
     META_CLIENT_CAPABILITIES,
@@ -251,14 +252,15 @@ def _check_handshake(
 
 async def _check_offers(report: Report, probe: Probe, capabilities: dict[str, Json]) -> None:
     listed: list[str] = []
-    for method, (capability, key) in LISTS.items():
+    for kind in LISTED.values():
+        method, capability, key = kind.list.name, kind.capability, kind.items
         if capability in capabilities:
             items = await _pages(report, probe, method, key)
             if items is not None:
                 listed.append(method)
                 report.offers[key] = len(items)
-                check_descriptions(report, key, items)
-        elif method != "resources/templates/list":
+                check_descriptions(report, kind, items)
+        elif kind is not TEMPLATE:
             answer = await probe.send_request(method)
             if answer is not None and isinstance(answer.result, dict) and answer.result.get(key):
                 what = f"it has {key}, but does not declare the capability {capability!r}"
@@ -428,9 +430,9 @@ def _check_modern_result(report: Report, method: str, result: dict[str, Json]) -
         kind = result.get("resultType")
         what = "no resultType" if kind is None else f"the resultType {shown(kind)}"
         report.add("bad-result", f"the result of `{method}` has {what}")
-    ttl = result.get("ttlMs")
-    good = isinstance(ttl, int | float) and not isinstance(ttl, bool) and ttl >= 0
-    if not (good and result.get("cacheScope") in ("public", "private")):
+    ttl: Json = result.get("ttlMs")
+    is_known = is_number(ttl) and ttl >= 0
+    if not (is_known and result.get("cacheScope") in ("public", "private")):
         report.add("bad-result", f"the result of `{method}` needs ttlMs and cacheScope")
 
 

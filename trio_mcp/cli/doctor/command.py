@@ -16,18 +16,14 @@ from trio_mcp.cli.running import run_async
 from trio_mcp.cli.screen import Screen
 from trio_mcp.cli.target import Target, parse_target
 from trio_mcp.loggers import harmless
+from trio_mcp.registry.kinds import LISTED
 
 _SIGNS: Final[dict[Severity, tuple[str, str]]] = {
     "error": ("✗", "bold red"),
     "warning": ("!", "yellow"),
     "note": ("·", "dim"),
 }
-_NOUNS: Final = {
-    "tools": "tool",
-    "resources": "resource",
-    "resourceTemplates": "resource template",
-    "prompts": "prompt",
-}
+_NOUNS: Final = {kind.items: kind.noun for kind in LISTED.values()}
 
 
 def doctor(

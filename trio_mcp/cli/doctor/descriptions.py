@@ -9,30 +9,21 @@ from typing import Any, Final
 
 from trio_mcp.cli.doctor.report import Report, shorten, some
 from trio_mcp.cli.schemas import field_of
+from trio_mcp.registry.kinds import PROMPT, TOOL, ListedKind
 from trio_mcp.schema import SchemaError
 from trio_mcp.schema.bounds import check_schema
-from trio_mcp.wire.content import ResourceDescription
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.headers import mirrored_parameters
 from trio_mcp.wire.jsonrpc import Json
-from trio_mcp.wire.offers import PromptDescription, ResourceTemplateDescription
 from trio_mcp.wire.payloads import ToolDescription
 
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _HEAVY_BYTES: Final = 60_000
 _MAX_NAMES: Final = 8
 
-_KINDS: Final[dict[str, tuple[str, type, str]]] = {
-    "tools": ("tool", ToolDescription, "name"),
-    "resources": ("resource", ResourceDescription, "uri"),
-    "resourceTemplates": ("resource template", ResourceTemplateDescription, "uri_template"),
-    "prompts": ("prompt", PromptDescription, "name"),
-}
-"""By list, the noun for an item, its class, and the field that identifies it."""
 
-
-def check_descriptions(report: Report, kind: str, items: list[Json]) -> None:
-    noun, payload, key = _KINDS[kind]
+def check_descriptions(report: Report, kind: ListedKind, items: list[Json]) -> None:
+    noun, payload, key = kind.noun, kind.description_type, kind.attribute
     described: list[Any] = []
     for item in items:
         try:
@@ -46,10 +37,10 @@ def check_descriptions(report: Report, kind: str, items: list[Json]) -> None:
             report.add("bad-description", f"a {noun} has an empty {key}")
         if number > 1:
             report.add("duplicate", f"{number} {noun}s are called {shorten(name)!r}")
-    if kind in ("tools", "prompts"):
+    if kind in (TOOL, PROMPT):
         bare = [item.name for item in described if not (item.description or "").strip()]
-        _names(report, "no-description", kind, bare)
-    if kind == "tools":
+        _names(report, "no-description", kind.items, bare)
+    if kind is TOOL:
         _check_tools(report, described)
         size = len(json.dumps(items))
         if size > _HEAVY_BYTES:

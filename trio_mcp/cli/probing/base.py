@@ -118,12 +118,9 @@ class Probe(ABC):
         """Send a request; return `None` if no answer arrives in time."""
         return await self.send(self.make_request(method, params), timeout)
 
-    async def send_notification(
-        self, method: str, params: dict[str, Json] | None = None
-    ) -> Answer | None:
+    async def send_notification(self, method: str) -> Answer | None:
         """Send a notification; over HTTP, return the reply."""
-        message: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
-        return await self.send(message if params is None else {**message, "params": params})
+        return await self.send({"jsonrpc": "2.0", "method": method})
 
     @abstractmethod
     async def send(self, message: dict[str, Json], timeout: float | None = None) -> Answer | None:
