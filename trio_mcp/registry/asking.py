@@ -25,6 +25,7 @@ from trio_mcp.wire.errors import (
     ToolError,
 )
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.payloads import ToolDescription
 from trio_mcp.wire.questions import (
     CreateMessageParams,
     CreateMessageResult,
@@ -112,27 +113,23 @@ async def elicit_url(
 async def sample(
     conversation: Conversation,
     messages: str | Sequence[str | SamplingMessage],
-    max_tokens: int,
-    options: Mapping[str, Any],
+    tools: Sequence[ToolDescription] | None,
+    tool_choice: str | None,
     key: str | None,
+    **options: Any,
 ) -> CreateMessageResult:
     _require(conversation, "sampling")
     given = [messages] if isinstance(messages, str) else messages
     said = [SamplingMessage("user", one) if isinstance(one, str) else one for one in given]
-    tools, choice, stops = options["tools"], options["tool_choice"], options["stop_sequences"]
     if tools:
         _require(conversation, "sampling", "tools")
     params = CreateMessageParams(
         messages=[
             part for message in said for part in _as_revision_has_it(message, conversation.revision)
         ],
-        max_tokens=max_tokens,
-        system_prompt=options["system_prompt"],
-        temperature=options["temperature"],
-        stop_sequences=None if stops is None else list(stops),
-        model_preferences=options["model_preferences"],
         tools=list(tools) if tools else None,
-        tool_choice=ToolChoice(mode=choice) if tools and choice is not None else None,
+        tool_choice=ToolChoice(mode=tool_choice) if tools and tool_choice is not None else None,
+        **options,
     )
     return await _ask(conversation, methods.SAMPLE, params, CreateMessageResult, key)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import trio
 from attrs import evolve, field, frozen
 
-from trio_mcp.background import run_all
+from trio_mcp.background import of_this_run, run_all
 from trio_mcp.loggers import logger_of
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.registry.handlers import NO_EXTENSIONS, Handler
@@ -231,14 +231,9 @@ class Catalogue(Provider):
     @property
     def own_store(self) -> Store:
         """A store in memory, one for each run of Trio, where instances share none."""
-        try:
-            return self._own_store.get()
-        except LookupError:
-            from trio_mcp.store.memory import MemoryStore  # few servers need one
+        from trio_mcp.store.memory import MemoryStore  # few servers need one
 
-            store = MemoryStore()
-            self._own_store.set(store)
-            return store
+        return of_this_run(self._own_store, MemoryStore)
 
     @property
     def sealer(self) -> Sealer:

@@ -392,17 +392,20 @@ class Context(Generic[Lifespan]):
         Raises:
             McpError: The client cannot be asked, it refused, or its answer is not MCP.
         """
-        options = {
-            "system_prompt": system_prompt,
-            "temperature": temperature,
-            "stop_sequences": stop_sequences,
-            "model_preferences": model_preferences,
-            "tools": tools,
-            "tool_choice": tool_choice,
-        }
         from trio_mcp.registry import asking
 
-        return await asking.sample(self._to_ask(), messages, max_tokens, options, key)
+        return await asking.sample(
+            self._to_ask(),
+            messages,
+            tools,
+            tool_choice,
+            key,
+            max_tokens=max_tokens,
+            system_prompt=system_prompt,
+            temperature=temperature,
+            stop_sequences=None if stop_sequences is None else list(stop_sequences),
+            model_preferences=model_preferences,
+        )
 
     async def roots(self, *, key: str | None = None) -> list[Root]:
         """Ask the client for the directories and files that it considers relevant.
