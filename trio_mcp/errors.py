@@ -67,7 +67,9 @@ class ServerExited(NotConnected):
         how = f"status {self.returncode}"
         if ended_by is not None:
             how = f"signal {getattr(ended_by, 'name', ended_by)}"
-        return f"the server exited with {how}{_tail(self.stderr)}"
+        is_silent = self.returncode == 0 and not self.stderr.strip()
+        hint = ": does its command serve, as `trio-mcp serve FILE` does?" if is_silent else ""
+        return f"the server exited with {how}{hint}{_tail(self.stderr)}"
 
 
 @define(repr=False, slots=False)

@@ -214,6 +214,14 @@ def test_a_wrong_command_line_is_told_what_was_meant(
             for command in ("tools", "doctor", "proxy")
         ),
         (["tools", "broken.py"], "broken.py cannot be imported: ZeroDivisionError"),
+        (
+            ["tools", "typo.py"],
+            "typo.py cannot be imported: AttributeError: 'Registry' object has no attribute 'tol'; did you mean 'tool'? (",
+        ),
+        (
+            ["tools", "other.py"],
+            "other.py cannot be imported: ModuleNotFoundError: No module named 'fastmcp'; trio-mcp port FILE says what to write instead (",
+        ),
         (["tools", "--", "./no-such-program"], "./no-such-program cannot be started: No such"),
         (["tools", "--", "false"], "the server exited with status 1 and left no word"),
         (
@@ -231,6 +239,10 @@ def test_what_fails_is_told_in_one_line(
     words: list[str], told: str, cli: CommandLine, tmp_path: Path
 ) -> None:
     (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "typo.py").write_text("from trio_mcp import Registry\nRegistry('shop').tol\n")
+    (tmp_path / "other.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'fastmcp'\", name='fastmcp.server')\n"
+    )
     (tmp_path / "none.py").write_text("import os\n")
     (tmp_path / "peer.py").write_text(
         "mcp = type('FastMCP', (), {'__module__': 'fastmcp.server'})()\n"

@@ -237,6 +237,10 @@ def test_no_line_of_a_table_ends_with_blanks(
             "the server exited with signal SIGKILL: V",
         ),
         (errors.ServerExited(1, "trio-mcp: no x\nSomeError: b"), "no x"),
+        (
+            errors.ServerExited(1, "  | KeyboardInterrupt\n  +-------------------\n"),
+            "the server exited with status 1: KeyboardInterrupt (--verbose",
+        ),
         (errors.CallTimeout("tool 'x'", 3.0), "tool 'x': no answer within 3 s (--timeout"),
         (errors.ProtocolError("it is odd"), "it is odd (`trio-mcp doctor` examines a server)"),
         (errors.Unauthorized(401, "no"), "no (--token-env VARIABLE passes a token)"),

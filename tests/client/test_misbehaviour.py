@@ -126,6 +126,16 @@ async def test_a_server_that_exits_at_once_is_told_with_its_last_words() -> None
     assert caught.value.stderr == f"{LAST_WORDS}\n"
 
 
+async def test_a_server_that_ends_without_a_word_may_be_a_file_that_does_not_serve() -> None:
+    with pytest.raises(ServerExited, match=r"status 0: does its command serve, as `trio-mcp serve"):
+        async with connect([sys.executable, "-c", "from trio_mcp import Registry"]):
+            raise AssertionError("connected")
+    assert (
+        str(ServerExited(0, "Goodbye"))
+        == "the server exited with status 0; its last words:\nGoodbye"
+    )
+
+
 @pytest.mark.requirement("E5")
 @pytest.mark.parametrize(
     ("number", "name"), [(signal.SIGKILL, "SIGKILL"), (signal.SIGTERM, "SIGTERM"), (40, "40")]

@@ -31,6 +31,10 @@ def test_options_that_belong_elsewhere_are_refused_with_their_place(kind: Any) -
         kind("shop", colour="red")
     with pytest.raises(TypeError, match="'readOnlyHint'; here it is: annotations="):
         kind("shop").tool(readOnlyHint=True)(lambda: 1)
+    with pytest.raises(TypeError, match="'descripton'; did you mean 'description'"):
+        kind("shop").tool(descripton="Say what it costs.")(lambda: 1)
+    with pytest.raises(TypeError, match="'versoin'; did you mean 'version'"):
+        kind("shop", versoin="1.0")
 
 
 @pytest.mark.parametrize("call", [connect, connect_in_loop])

@@ -16,6 +16,7 @@ from trio_mcp.wire.content import (
     ResourceLink,
     TextContent,
 )
+from trio_mcp.wire.nested_arrays import MOST_ARRAYS
 
 pytestmark = pytest.mark.requirement("B6", "B11")
 
@@ -31,9 +32,48 @@ ENDLESS: list[Any] = []
 ENDLESS.append(ENDLESS)
 
 
+def nested(kind: Any, levels: int) -> Any:
+    value: Any = kind()
+    for _ in range(levels):
+        value = [value] if kind is list else {"a": value}
+    return value
+
+
+TOO_DEEP = "it is nested too deeply, or it holds itself"
+MANY_ARRAYS = (
+    f"it has more than {MOST_ARRAYS} nested arrays, each the last item of the one around it"
+)
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
+        (ENDLESS, TOO_DEEP),
+        ([ENDLESS] * 2, TOO_DEEP),
+        (nested(dict, 300), TOO_DEEP),
+        (nested(list, 2 * MOST_ARRAYS), MANY_ARRAYS),
+        ({"rows": [SECRET, nested(list, 2 * MOST_ARRAYS)]}, MANY_ARRAYS),
+        (CallToolResult([], structured_content={"a": nested(list, 2 * MOST_ARRAYS)}), MANY_ARRAYS),
+    ],
+)
+@some_revisions
+async def test_the_caller_learns_of_nesting_too(revision, value, reason, caplog):
+    async with serving(returning(value), revision=revision) as (client, _):
+        answer = await client.call("give")
+    kind = type(value).__name__
+    assert error_of(answer)[1] == f"Invalid handler result type: {kind} (tool give): {reason}"
+    [record] = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert record.getMessage() == f"Tool give: its result cannot be sent: {reason}"
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (
+            [0] * 20_000 + [object()],
+            "it is of type list, and too large to say what in it cannot be sent",
+        ),
         (object(), "a value of type object cannot be turned into JSON"),
         (
             {"a": [SECRET, Box({"b": object()})]},
@@ -43,8 +83,6 @@ ENDLESS.append(ENDLESS)
         ({"a": {1: SECRET}}, "at 'a': a key of type int, where JSON has text only"),
         ([f"{SECRET}\ud800"], "at '[0]': a text with half a surrogate pair is not Unicode"),
         ({"\udfff": SECRET}, "a key is not Unicode"),
-        (ENDLESS, "it is too large or nested too deeply, or it holds itself"),
-        ([ENDLESS] * 2, "it is too large or nested too deeply, or it holds itself"),
         (TextContent(5), "content[0].text of the TextContent must be a string"),
         (
             CallToolResult([TextContent("a"), ResourceLink("x:y", "x", size=SECRET)]),
@@ -132,7 +170,9 @@ async def test_a_forgotten_await_is_told(caplog):
 
 
 def test_it_never_takes_for_ever():
-    wide: Any = []
+    wide: Any = {}
     for _ in range(60):
-        wide = [wide, wide]
-    assert invalid_result(wide, "tool x").reason.startswith("it is too large")
+        wide = {"a": wide, "b": wide}
+    assert invalid_result(wide, "tool x").reason.endswith(
+        "too large to say what in it cannot be sent"
+    )

@@ -37,6 +37,10 @@ _MAX_CHARACTERS: Final = 1000
 _MAX_COMPARED: Final = 1000
 """Characters by which the end of old stderr is found in the new."""
 _NPM: Final = re.compile(r"npm (?:error|ERR!)(?: \d+)? ((?!code|errno|syscall|path)\S.*)")
+_OTHERS: Final = ("mcp.", "fastmcp.")
+"""The packages of which `trio-mcp port` knows what to write instead."""
+_FRAME: Final = "|+- "
+"""What a traceback draws around the exceptions of a group."""
 _OURS: Final = "trio-mcp: "
 """The prefix of all errors."""
 
@@ -108,7 +112,16 @@ def brief(error: BaseException) -> str:
         is_status = error.code is None or isinstance(error.code, int)
         return f"it exited with status {error.code or 0 if is_status else f'1: {error.code}'}"
     said = (error.msg if isinstance(error, SyntaxError) else str(error)).strip()
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return f"{type(error).__name__}: {said}{_meant(error)}" if said else type(error).__name__
+
+
+def _meant(error: BaseException) -> str:
+    """Suggest what was probably meant by a name that is not there, as the end of a sentence."""
+    if isinstance(error, AttributeError) and error.name and error.obj is not None:
+        return "" if "; here it is: " in str(error) else did_you_mean(error.name, dir(error.obj))
+    if isinstance(error, ModuleNotFoundError) and f"{error.name}.".startswith(_OTHERS):
+        return "; trio-mcp port FILE says what to write instead"
+    return ""
 
 
 def located(what: str, error: BaseException) -> str:
@@ -200,7 +213,7 @@ def _closed(error: errors.PipeClosed) -> str:
 
 def last_words(stderr: str) -> str:
     """Return the line of a server's stderr that best says why it failed."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    lines = [line.lstrip(_FRAME).rstrip() for line in stderr.splitlines() if line.strip(_FRAME)]
     ours = [line for line in lines if line.startswith(_OURS)]
     if ours:  # a server of ours says best itself what is wrong
         return ours[-1]

@@ -33,8 +33,10 @@ def check_names(options: Mapping[str, Any], known: Any, kind: str = "tool option
     for name in options:
         if name not in known.__annotations__:
             from trio_mcp.registry.equivalents import advice
+            from trio_mcp.wire.closest import did_you_mean
 
-            raise TypeError(f"unexpected keyword argument {name!r}{advice(kind, name)}")
+            meant = advice(kind, name) or did_you_mean(name, known.__annotations__)
+            raise TypeError(f"unexpected keyword argument {name!r}{meant}")
 
 
 def advising(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -1,7 +1,8 @@
 """Values of handlers that cannot be sent: an error for the caller, and a reason for the log.
 
-The caller gets the type. The author has to find the place, so the log gets a path and what is
-wrong there, but never a value, which may be private.
+The caller gets the type, and learns of nesting, for which no type is to blame. The author has to
+find the place, so the log gets a path and what is wrong there, but never a value, which may be
+private.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ from trio_mcp.schema.sentences import join_path
 from trio_mcp.wire.conversion import Misfit, from_wire, to_wire
 from trio_mcp.wire.errors import INTERNAL_ERROR, McpError
 from trio_mcp.wire.jsonrpc import Json, encode
+from trio_mcp.wire.nested_arrays import TooManyArrays, has_many_arrays
 
 _MOST_LOOKS: Final = 10_000
 _DEEPEST: Final = 100
+_MANY_ARRAYS: Final = f"it has {TooManyArrays()}"
+_TOO_DEEP: Final = "it is nested too deeply, or it holds itself"
 
 _Path = tuple[str | int, ...]
 
@@ -40,8 +44,11 @@ class InvalidResult(McpError):
 def invalid_result(value: Any, whose: str, error: Exception | None = None) -> InvalidResult:
     """Make the error for a result of a handler, such as `tool add`, that cannot be sent."""
     kind = type(value).__name__
+    reason = _reason(value, error)
     message = f"Invalid handler result type: {kind} ({whose})"
-    return InvalidResult(message, _reason(value, error), {"type": kind, "handler": whose})
+    if reason in (_MANY_ARRAYS, _TOO_DEEP):
+        message = f"{message}: {reason}"
+    return InvalidResult(message, reason, {"type": kind, "handler": whose})
 
 
 def checked_wire(payload: Any, value: Any, whose: str) -> Json:
@@ -65,6 +72,8 @@ def _reason(value: Any, error: Exception | None) -> str:
         return "it is a coroutine, which was not awaited: write await before the call that made it"
     if isinstance(error, Misfit) and error.path:
         return f"{error.path} of the {type(value).__name__} must be {error.expected}"
+    if isinstance(error, TooManyArrays) or has_many_arrays(value):
+        return _MANY_ARRAYS
     waiting: list[tuple[_Path, Any]] = [((), value)]
     for _ in range(_MOST_LOOKS):
         if not waiting:
@@ -76,9 +85,9 @@ def _reason(value: Any, error: Exception | None) -> str:
         if wrong:
             return f"at {join_path(path)!r}: {wrong}" if path else wrong
         if len(path) == _DEEPEST:
-            break
+            return _TOO_DEEP
         waiting.extend([((*path, step), part) for step, part in _parts(each)][::-1])
-    return "it is too large or nested too deeply, or it holds itself"
+    return f"it is of type {type(value).__name__}, and too large to say what in it cannot be sent"
 
 
 def _parts(value: Any) -> Iterator[tuple[str | int, Any]]:

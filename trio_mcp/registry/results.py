@@ -144,5 +144,5 @@ def text_of(tool: ReturnsContent, value: Json) -> str:
         return value
     try:
         return encode(value)[:-1].decode()
-    except TypeError:
-        raise invalid_result(value, f"tool {tool.name}") from None
+    except TypeError as error:
+        raise invalid_result(value, f"tool {tool.name}", error) from None
