@@ -29,9 +29,9 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool]]:
     seen: list[tuple[bool, bool]] = []
     loop = threading.get_ident()
 
-    def watch(message: Any, in_slices: bool = False) -> bytes:
+    def watch(message: Any, is_encodable: bool = False, in_slices: bool = False) -> bytes:
         seen.append((threading.get_ident() == loop, in_slices))
-        return encode(message, in_slices=in_slices)
+        return encode(message, is_encodable, in_slices)
 
     for module in (outbound, requests):
         monkeypatch.setattr(module, "encode", watch)
@@ -95,11 +95,11 @@ async def test_what_is_not_json_in_a_large_request_is_the_callers_mistake(way):
 async def test_a_request_that_is_cancelled_while_it_is_encoded_is_not_sent(way, monkeypatch):
     go_on, begun = threading.Event(), trio.Event()
 
-    def slow(message: Any, in_slices: bool = False) -> bytes:
+    def slow(message: Any, is_encodable: bool = False, in_slices: bool = False) -> bytes:
         if in_slices:
             trio.from_thread.run_sync(begun.set)
             assert go_on.wait(10)
-        return encode(message, in_slices=in_slices)
+        return encode(message, is_encodable, in_slices)
 
     async with over(way) as client:
         monkeypatch.setattr(outbound, "encode", slow)

@@ -18,6 +18,16 @@ NODE = {
     "properties": {"value": {"type": "integer"}, "next": {"$ref": "#/$defs/Node"}},
     "required": ["value"],
 }
+NESTED_LISTS: dict[str, Any] = {"type": "array"}
+for _ in range(15):
+    NESTED_LISTS = {"type": "array", "items": NESTED_LISTS}
+
+
+def deep(value: Any) -> Any:
+    """Put a value into a list in a list, and so on."""
+    for _ in range(15):
+        value = [value]
+    return value
 
 
 def read(schema: Any, value: Any, defs: Any = None) -> Any:
@@ -72,6 +82,10 @@ def test_what_can_only_be_meant_as_json_is_read(schema: Any, given: Any, meant: 
         ({"type": "integer"}, ""),
         ({"type": "number"}, "NaN"),
         ({"type": "number"}, "Infinity"),
+        ({"type": "number"}, "1e999"),
+        ({"type": "object"}, '{"a": 1, "a": 2}'),
+        ({"type": "array"}, "[" * 22 + "]" * 22),
+        (NESTED_LISTS, deep("[" * 19 + "]" * 19)),
         (LIST, '["x"]'),
         (LIST, "[1"),
         (LIST, "[" * 100_000),

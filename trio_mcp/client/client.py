@@ -275,7 +275,7 @@ class Client:
             found = page.get(key)
             if not isinstance(found, list):
                 raise ProtocolError(f"{method}: the result has no {key}")
-            room -= len(encode(found, is_finite=True))
+            room -= len(encode(found, is_encodable=True))
             if room < 0:
                 raise ResponseTooLarge(f"{method}: all pages together have more than {limit} bytes")
             items += found

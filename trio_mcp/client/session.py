@@ -194,7 +194,7 @@ class ClientSession:
         on_end: Callable[[RelayedRequest], object],
         owner: object = None,
     ) -> RelayedRequest | None:
-        """Forward a request that no task waits for, as `OutgoingRequests.begin` does.
+        """Forward a request as it was parsed, for which no task waits (`OutgoingRequests.begin`).
 
         It is given up at the deadline, by Trio's clock.
 
@@ -204,7 +204,7 @@ class ClientSession:
         begin = self.transport.begin
         if begin is None:
             return None
-        return begin(method, params, TimeLimit(deadline), on_end, owner or self)
+        return begin(method, params, TimeLimit(deadline), on_end, owner or self, True)
 
     def close(self, failure: Callable[[], ClientError] | None) -> None:
         """End the session: by itself (then `failure` tells how) or by leaving the block."""

@@ -74,7 +74,7 @@ class _SchemaCheck:
 
     def _compiles_long(self) -> bool:
         try:
-            text = encode(self.schema, is_finite=True)
+            text = encode(self.schema, is_encodable=True)
         except (TypeError, ValueError):  # nested too deeply, say
             return True
         return len(text) > _LONG_SCHEMA or b'"pattern' in text

@@ -29,9 +29,7 @@ AnswerQuestion = Callable[[str, Params], Awaitable[Params]]
 """Answers a question of the server: its method, and its parameters."""
 
 
-Begin = Callable[
-    [str, Params, TimeLimit, Callable[[RelayedRequest], object], object], RelayedRequest | None
-]
+Begin = Callable[..., RelayedRequest | None]
 """Sends a request that no task waits for, as `OutgoingRequests.begin` does."""
 
 

@@ -54,7 +54,7 @@ class Relay:
         self._add(lambda context: context.progress(progress, total, message))
 
     def log(self, level: LoggingLevel, data: Json, source: str | None) -> None:
-        if len(encode(data, is_finite=True)) > _MOST_BYTES:
+        if len(encode(data, is_encodable=True)) > _MOST_BYTES:
             logger.warning("A log message of more than %d bytes is not passed on", _MOST_BYTES)
             return
         self._add(lambda context: context.log(level, data, logger=source))

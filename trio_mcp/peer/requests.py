@@ -155,6 +155,7 @@ class OutgoingRequests(OpenRequests):
         limit: TimeLimit,
         on_end: Callable[[RelayedRequest], object],
         owner: object,
+        is_encodable: bool = False,
     ) -> RelayedRequest | None:
         """Send a request that no task waits for, if it can be sent at once. It is not a large one.
 
@@ -165,6 +166,7 @@ class OutgoingRequests(OpenRequests):
             on_end: Called once with the request: when it was answered, or will not be. Not called
                 where a task waits for its `outcome` then.
             owner: Whose request it is.
+            is_encodable: Whether the parameters were parsed from another request (`encode`).
 
         Returns:
             The request; `None` where there is no room, or the connection has ended.
@@ -173,7 +175,8 @@ class OutgoingRequests(OpenRequests):
         if self.ended is not None or lines.full:
             return None
         id = self.next_id()
-        line = encode({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+        line = encode(message, is_encodable)
         # Without its parameters, or those of all that are open would be kept as objects besides.
         request = RelayedRequest(id, method, None, limit, self, lines, on_end, owner)
         self._open_and_put(request, line)

@@ -7,13 +7,15 @@ arguments that do not fit as they came, and what comes of it has to fit.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
+from trio_mcp.wire import codec
+from trio_mcp.wire.exact import LongIntegers, RepeatedKey, exact
 from trio_mcp.wire.jsonrpc import Json
+from trio_mcp.wire.nested_arrays import has_many_arrays
 from trio_mcp.wire.subschemas import resolve_pointer
 
 _LONGEST: Final = 1024 * 1024
@@ -43,7 +45,7 @@ def read_texts(
     """
     reader = _Reader(schema)
     read = reader.read(schema, arguments, "", 0)
-    if not reader.places or problem_with(read):
+    if not reader.places or has_many_arrays(read) or problem_with(read):
         return None
     return read, reader.places
 
@@ -110,12 +112,9 @@ def _admits_text(schema: Json) -> bool:
 
 
 def json_or_text(text: str) -> Json:
-    """Return what a text is as JSON, exactly, however long a number is; itself if it is none."""
+    """Return what a text is as JSON, if that could be part of a message; else the text itself."""
     try:
-        return json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
+        line = text.encode()
+        return exact(line, codec.loads(line), _LONGEST)
+    except (ValueError, TypeError, RepeatedKey, LongIntegers):
         return text
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)

@@ -140,17 +140,18 @@ class _MemoryRequests(OutgoingRequests):
         limit: TimeLimit,
         on_end: Callable[[RelayedRequest], object],
         owner: object,
+        is_encodable: bool = False,
     ) -> RelayedRequest | None:
-        taker = self._taker_of(params)
+        taker = self._taker_of(params, is_encodable)
         if taker is None:
-            return super().begin(method, params, limit, on_end, owner)
+            return super().begin(method, params, limit, on_end, owner, is_encodable)
         id = self.next_id()
         request = RelayedRequest(id, method, None, limit, self, self._lines, on_end, owner)
         self._hand_over(request, *taker)
         return request
 
     def _taker_of(
-        self, params: dict[str, Json] | None
+        self, params: dict[str, Json] | None, is_encodable: bool = False
     ) -> tuple[MemoryConnection, Json, int] | None:
         """Find the connection that can handle a request at once.
 
@@ -161,7 +162,7 @@ class _MemoryRequests(OutgoingRequests):
         end = self._direction.ready_end(self._lines)
         if end is None or self.ended is not None or params is None:
             return None
-        copied = _copied(params)
+        copied = _copied(params, is_encodable)
         return None if copied is None else (end, *copied)
 
     def _hand_over(
@@ -207,7 +208,7 @@ class MemoryConnection(Connection):
         end = self._direction.ready_end(self._lines)
         copied = None
         if end is not None and isinstance(reply, Result) and not reply.is_large:
-            copied = _copied(reply.members)
+            copied = _copied(reply.members, reply.is_encodable)
         if end is None or copied is None:
             return super().respond_nowait(id, reply)
         end.take_response(Response(id, copied[0], size=copied[1]))
@@ -245,16 +246,17 @@ class MemoryConnection(Connection):
             self._reply(request.id, admitted)
 
 
-def _copied(value: Json) -> tuple[Json, int] | None:
-    """Copy a short value by writing and parsing it, as a line would be.
+def _copied(value: Json, is_encodable: bool) -> tuple[Json, int] | None:
+    """Copy a short value by writing and parsing it, as a line would be (`encode`).
 
     Returns:
         The copy and its size in bytes; `None` for a value that is long or that JSON may change.
     """
     try:
-        text = codec.dumps(value)
+        text = codec.dumps_unchecked(value) if is_encodable else codec.dumps(value)
     except TypeError:  # for long integers, or for what is not JSON
         return None
-    if len(text) > _SHORT or text.rfind(b"null") >= 0:  # which may be NaN
+    may_have_nan = not is_encodable and text.rfind(b"null") >= 0
+    if may_have_nan or len(text) > _SHORT:
         return None
     return codec.loads(text), len(text)

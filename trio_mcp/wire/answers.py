@@ -30,8 +30,8 @@ class Result:
     """The result of a request."""
 
     members: dict[str, Json]
-    is_finite: bool = False
-    """Whether it is known to hold no NaN and no infinite number."""
+    is_encodable: bool = False
+    """Whether it is known to hold only what can be encoded (`encode`), as a text."""
     is_large: bool = False
     """Whether to encode it would hold up an event loop."""
     on_encode_error: Callable[[Any], McpError] | None = None
@@ -52,7 +52,8 @@ class Result:
         """
         try:
             if self._encoded is None:
-                self._encoded = id, result_line(id, self.members, self.is_finite, in_slices=True)
+                line = result_line(id, self.members, self.is_encodable, in_slices=True)
+                self._encoded = id, line
         except Exception:  # also what an author's thread does to it meanwhile
             return self._unsendable()
         return None
@@ -64,8 +65,7 @@ class Result:
         try:
             # As `result_line` does: most calls end here, and can do without one function more.
             response = {"jsonrpc": "2.0", "id": id, "result": self.members}
-            is_text = self.source.__class__ is str  # as most are
-            return encode(response, self.is_finite, is_flat=is_text)
+            return encode(response, self.is_encodable)
         except Exception:
             return error_line(id, self._unsendable())
 
@@ -76,8 +76,12 @@ class Result:
         return McpError(INTERNAL_ERROR, "Internal error")
 
 
+@define(eq=False, repr=False)
 class RawResult(Result):
     """A result that is passed on as another server gave it."""
+
+    is_encodable: bool = True
+    """As it was parsed."""
 
 
 Answer = Result | McpError

@@ -336,27 +336,26 @@ def trimmed(line: bytes) -> bytes:
     return bytes(memoryview(line))
 
 
-def encode(
-    message: Json, is_finite: bool = False, in_slices: bool = False, is_flat: bool = False
-) -> bytes:
+def encode(message: Json, is_encodable: bool = False, in_slices: bool = False) -> bytes:
     """Turn a JSON-able message into a line, newline included.
 
     Args:
         message: The message.
-        is_finite: Whether it is known to hold no NaN and no infinite number, as what was parsed.
+        is_encodable: Whether it is known to hold no NaN, no infinite number, and few arrays that
+            end together, as what `decode` returns.
         in_slices: Whether other threads are to have their turn while a large message is encoded.
-        is_flat: Whether it is known to hold no arrays in one another.
 
     Raises:
         TypeError: The message holds something that JSON does not know (NaN and infinities too), or
             is nested too deeply.
     """
-    if not is_flat and has_many_arrays(message):
+    if not is_encodable and has_many_arrays(message):
         raise TooManyArrays
     try:
         if in_slices:
-            return b"".join([*slices(message, partial(_encode, is_finite=is_finite)), b"\n"])
-        return _encode(message, is_finite, codec.NEWLINE)
+            encode_part = partial(_encode, is_finite=is_encodable)
+            return b"".join([*slices(message, encode_part), b"\n"])
+        return _encode(message, is_encodable, codec.NEWLINE)
     except TypeError as refusal:
         return _encode_carefully(message, refusal)
 
@@ -416,9 +415,9 @@ def _of_kind(wanted: Any, kinds: set[type], level: Callable[[], Iterable[Json]])
     return [value for value in level() if type(value) in found] if found else []
 
 
-def result_line(id: Id, result: Json, is_finite: bool = False, in_slices: bool = False) -> bytes:
+def result_line(id: Id, result: Json, is_encodable: bool = False, in_slices: bool = False) -> bytes:
     """Encode the response that carries a result; the rest as for `encode`."""
-    return encode({"jsonrpc": "2.0", "id": id, "result": result}, is_finite, in_slices)
+    return encode({"jsonrpc": "2.0", "id": id, "result": result}, is_encodable, in_slices)
 
 
 def error_line(id: Id, error: McpError) -> bytes:

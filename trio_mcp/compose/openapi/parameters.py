@@ -35,7 +35,7 @@ def text_of(value: Json) -> str:
 
 def json_of(value: Json) -> bytes:
     """Write an argument as JSON: it was parsed, so it is finite, with integers of any length."""
-    return encode(value, is_finite=True)[:-1]
+    return encode(value)[:-1]
 
 
 def path_of(template: str, values: Mapping[str, tuple[Location, Json]]) -> str:
