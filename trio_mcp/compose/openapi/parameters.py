@@ -34,7 +34,7 @@ def text_of(value: Json) -> str:
 
 
 def json_of(value: Json) -> bytes:
-    """Write an argument as JSON: it was parsed, so it is finite, with integers of any length."""
+    """Write an argument as JSON, with integers of any length."""
     return encode(value)[:-1]
 
 
