@@ -18,7 +18,7 @@ from trio_mcp.client.tools import ToolTable
 from trio_mcp.client.transport import ClientTransport, InboundHandler, Params
 from trio_mcp.errors import CallTimeout, ClientError, NotConnected, ProtocolError
 from trio_mcp.peer.outbound import ConnectionEnded, DeadlinePassed
-from trio_mcp.peer.requests import RelayedRequest, is_large_request
+from trio_mcp.peer.requests import RelayedRequest, has_short_texts, is_large_request
 from trio_mcp.peer.time_limits import TimeLimit
 from trio_mcp.registry.entrances import check_trio
 from trio_mcp.wire.conversion import to_wire
@@ -283,15 +283,18 @@ class ClientSession:
         begin = self.transport.begin
         if begin is None or self._middleware or self.closed.is_set():
             return None
-        if is_large_request(request.params):  # a thread encodes it, for which a task waits
-            return None
+        are_texts = has_short_texts(request.params)
+        if not are_texts and is_large_request(request.params):
+            return None  # a thread encodes it, for which a task waits
         timeout = self.request_timeout if request.timeout is None else request.timeout
         now, sent = self.now(), None
         limit = TimeLimit(now + timeout)
         token = self._progress_token(request, limit, now)
         try:
             params = self._with_meta(request.params, token)
-            sent = begin(request.method, params, limit, on_end, token)
+            # Our own `_meta` has been encoded before, with the first request of the session.
+            is_encodable = are_texts and "_meta" not in request.params
+            sent = begin(request.method, params, limit, on_end, token, is_encodable)
         finally:
             if sent is None:
                 self.notifications.forget_progress(token)

@@ -166,7 +166,8 @@ class OutgoingRequests(OpenRequests):
             on_end: Called once with the request: when it was answered, or will not be. Not called
                 where a task waits for its `outcome` then.
             owner: Whose request it is.
-            is_encodable: Whether the parameters were parsed from another request (`encode`).
+            is_encodable: Whether the parameters are known to hold only what can be encoded
+                (`encode`), as those of another request.
 
         Returns:
             The request; `None` where there is no room, or the connection has ended.
@@ -194,15 +195,22 @@ class OutgoingRequests(OpenRequests):
         self._lines.put_nowait(line)
 
 
+def has_short_texts(params: dict[str, Json]) -> bool:
+    """Whether the arguments of a request are a few short texts, as they mostly are."""
+    given: Any = params.get("arguments", params)
+    if given.__class__ is not dict or len(given) > _FEW:
+        return False
+    for value in given.values():
+        if value.__class__ is not str or len(value) > _SHORT_TEXT:
+            return False
+    return True
+
+
 def is_large_request(params: dict[str, Json] | None) -> bool:
     """Whether to encode a request would hold up the event loop, by the arguments that it has."""
-    given: Any = {} if params is None else params.get("arguments", params)
-    if given.__class__ is dict and len(given) <= _FEW:  # it is asked of each request
-        for value in given.values():
-            if value.__class__ is not str or len(value) > _SHORT_TEXT:
-                return is_large(given)
+    if params is None or has_short_texts(params):  # it is asked of each request
         return False
-    return is_large(given)
+    return is_large(params.get("arguments", params))
 
 
 async def encoded(request: OutgoingRequest) -> bytes:
