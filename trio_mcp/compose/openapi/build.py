@@ -158,21 +158,10 @@ def openapi(
     check_timeout(timeout)
     check_bound("max_response_bytes", max_response_bytes)
     check_bound("max_operations", max_operations)
-    if not (client is None or isinstance(client, httpx2.AsyncClient) or callable(client)):
-        raise TypeError(f"client must be an httpx2.AsyncClient or make one, not {client!r:.100}")
-    if not (auth is None or isinstance(auth, Mapping | httpx2.Auth)):  # which is not shown
-        raise TypeError(
-            "auth must be a mapping from the names of security schemes to credentials, "
-            f"or an httpx2.Auth, not {type(auth).__name__} (for who may use the server itself, "
-            "it is serve_http(…, auth=…) or http_app(…, auth=…))"
-        )
-    if authenticate is not None and (auth is not None or not callable(authenticate)):
-        raise ValueError("authenticate must be an async function, without auth beside it")
-    caller = None if authenticate is None else CallerAuth(authenticate)
+    _check_client(client, headers)
+    _check_auth(auth, authenticate)
     if not isinstance(pages, int | Pages):
         raise TypeError(f"pages must be a number or Pages, not {pages!r:.100}")
-    if client is not None and headers is not None:
-        raise ValueError("client and headers exclude each other: give the headers to the client")
     read = read_document(document)
     if follow_files:
         read = bundled(read)
@@ -186,14 +175,14 @@ def openapi(
         read_file,
     )
     operations, others = _chosen(read, only, leave_out, max_operations)
-    known, sent = auth if caller is None else caller, headers or {}
+    caller = None if authenticate is None else CallerAuth(authenticate)
     builder = _Builder(
         read,
         service,
         base_url,
         variables or {},
-        known,
-        sent,
+        auth if caller is None else caller,
+        headers or {},
         output_schemas,
         max_description,
         LeftOut(others),
@@ -208,6 +197,24 @@ def openapi(
         if operation in as_resources:
             builder.add_resource(registry, operation)
     return registry
+
+
+def _check_client(client: Any, headers: Any) -> None:
+    if not (client is None or isinstance(client, httpx2.AsyncClient) or callable(client)):
+        raise TypeError(f"client must be an httpx2.AsyncClient or make one, not {client!r:.100}")
+    if client is not None and headers is not None:
+        raise ValueError("client and headers exclude each other: give the headers to the client")
+
+
+def _check_auth(auth: Any, authenticate: Any) -> None:
+    if not (auth is None or isinstance(auth, Mapping | httpx2.Auth)):  # which is not shown
+        raise TypeError(
+            "auth must be a mapping from the names of security schemes to credentials, "
+            f"or an httpx2.Auth, not {type(auth).__name__} (for who may use the server itself, "
+            "it is serve_http(…, auth=…) or http_app(…, auth=…))"
+        )
+    if authenticate is not None and (auth is not None or not callable(authenticate)):
+        raise ValueError("authenticate must be an async function, without auth beside it")
 
 
 def _chosen(
