@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from attrs import evolve, field, frozen
 
+from trio_mcp.client.cache import ttl_of
 from trio_mcp.errors import ProtocolError, ToolFailed
 from trio_mcp.public import public
 from trio_mcp.schema import ArgumentError, compile_validator, schema_of
@@ -231,10 +232,10 @@ def _bytes_of(piece: ResourceContents) -> bytes:
 
 def read_result(wire: dict[str, Json]) -> ReadResult:
     """Convert the result of `resources/read`, or raise `ProtocolError` if it is none."""
-    result, ttl = payload(ReadResourceResult, "resources/read", wire), wire.get("ttlMs")
+    result = payload(ReadResourceResult, "resources/read", wire)
     return ReadResult(
         result.contents,
-        ttl=max(ttl, 0) / 1000 if isinstance(ttl, int | float) else 0.0,
+        ttl=ttl_of(wire) / 1000,
         cache_scope="public" if result.cache_scope == "public" else "private",
         meta=result.meta,
     )

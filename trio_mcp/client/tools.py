@@ -17,6 +17,7 @@ from trio_mcp.public import public
 from trio_mcp.registry.changes import Change, ListChanged
 from trio_mcp.schema import SchemaError, Validator, compile_validator
 from trio_mcp.threads import in_thread, offload
+from trio_mcp.wire.bounds import is_number
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.jsonrpc import Json, encode
 from trio_mcp.wire.methods import CALL_TOOL
@@ -254,10 +255,10 @@ class ToolTable:
     def _timeout_of(self, wire: dict[str, Json]) -> float:
         """Return how long to wait for a tool: longer than its server's own limit."""
         meta = wire.get("_meta")
-        limit = meta.get(META_TIMEOUT) if isinstance(meta, dict) else None
-        if not isinstance(limit, int | float):
+        limit: Json = meta.get(META_TIMEOUT) if isinstance(meta, dict) else None
+        if not is_number(limit):
             return self._timeout
-        return max(self._timeout, min(limit, self._max_timeout - _LAG) + _LAG)
+        return max(self._timeout, min(float(limit), self._max_timeout - _LAG) + _LAG)
 
     def has(self, name: str) -> bool:
         """Whether the server has listed a tool by that name of its own."""

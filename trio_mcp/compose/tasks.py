@@ -20,6 +20,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.registry import Context
 from trio_mcp.registry.extension import ExtensionMethod, ExtensionRequest, ExtensionSubscription
 from trio_mcp.server.extension import ExtensionServing, ServerExtension
+from trio_mcp.wire.bounds import is_number
 from trio_mcp.wire.errors import INVALID_PARAMS, McpError, ToolError
 from trio_mcp.wire.extensions import TASKS
 from trio_mcp.wire.jsonrpc import Json
@@ -167,5 +168,5 @@ class PassedTasks(ServerExtension):
 
 
 def _pause(milliseconds: Json) -> float:
-    wanted = milliseconds if isinstance(milliseconds, int | float) else 1000
+    wanted = milliseconds if is_number(milliseconds) else 1000
     return min(max(wanted / 1000, _SHORTEST), _LONGEST)

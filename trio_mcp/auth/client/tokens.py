@@ -10,6 +10,7 @@ from attrs import Attribute, field, frozen, validators
 
 from trio_mcp.auth.documents import DocumentError
 from trio_mcp.public import public_in
+from trio_mcp.wire.bounds import is_number
 
 _SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
 """What can be sent in a header without changing it."""
@@ -28,8 +29,8 @@ def _is_sendable(_: object, attribute: Attribute[Any], value: object) -> None:
         raise ValueError(f"{attribute.name} cannot be sent")
 
 
-def _is_moment(_: object, attribute: Attribute[Any], value: object) -> None:
-    if isinstance(value, bool) or not (isinstance(value, int | float) and 0 <= value < _LATEST):
+def _is_moment(_: object, attribute: Attribute[Any], value: Any) -> None:
+    if not (is_number(value) and 0 <= value < _LATEST):
         raise ValueError(f"{attribute.name} is not a time")
 
 

@@ -6,7 +6,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from http import HTTPStatus
-from math import inf
 from typing import Final, Protocol
 from urllib.parse import urlencode
 
@@ -19,6 +18,7 @@ from trio_mcp.auth.scopes import scope_text, scopes_of
 from trio_mcp.auth.urls import origin, parsed
 from trio_mcp.errors import AuthorizationError, ProviderTokenError
 from trio_mcp.public import public_in
+from trio_mcp.wire.bounds import is_finite
 
 _ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105
 _JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -97,8 +97,7 @@ class _Exchange:
             where = origin(self.token_endpoint)
             raise ProviderTokenError(f"{where} gives no token on behalf of the caller")
         seconds = document.get("expires_in")
-        is_known = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        lasts = float(seconds) - _EARLY if is_known and seconds < inf else 0.0
+        lasts = float(seconds) - _EARLY if is_finite(seconds) else 0.0
         return token, time.time() + lasts
 
 

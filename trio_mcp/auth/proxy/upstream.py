@@ -32,6 +32,7 @@ from trio_mcp.auth.server.resource import ALGORITHMS
 from trio_mcp.auth.server.single_flight import SingleFlight
 from trio_mcp.auth.urls import BadUrl, check_endpoint, origin, server_metadata_urls
 from trio_mcp.errors import AuthorizationError
+from trio_mcp.wire.bounds import is_number
 
 _METADATA_TTL: Final = 3600.0
 _LEEWAY: Final = 60.0
@@ -225,13 +226,15 @@ class Upstream:
         issuer = issuer.replace(_TENANT, str(claims.get("tid", "")))
         audience, client = claims.get("aud"), self._provider.client_id
         listed = audience if isinstance(audience, list) else [audience]
-        now, expires, issued = time.time(), claims.get("exp"), claims.get("iat", 0)
+        now = time.time()
+        expires: Any = claims.get("exp")
+        issued: Any = claims.get("iat", 0)
         wrong = {
             "it is of another issuer": claims.get("iss") != issuer,
             "it is for another client": client not in listed
             or (len(listed) > 1 and claims.get("azp") != client),
-            "it has expired": not isinstance(expires, int | float) or now > expires + _LEEWAY,
-            "it is not good yet": not isinstance(issued, int | float) or issued > now + _LEEWAY,
+            "it has expired": not is_number(expires) or now > expires + _LEEWAY,
+            "it is not good yet": not is_number(issued) or issued > now + _LEEWAY,
             "it belongs to another login": not same(claims.get("nonce"), nonce),
         }
         for why, is_wrong in wrong.items():
@@ -306,15 +309,11 @@ class Upstream:
             raise AuthorizationError("the provider sends no access token")
         if not isinstance(refresh, str) or not 0 < len(refresh) <= _LONGEST_TOKEN:
             refresh = None if before is None else before.refresh
-        seconds = document.get("expires_in")
+        seconds: Any = document.get("expires_in")
         if isinstance(seconds, str) and seconds.isdecimal():  # as a form has it
             seconds = int(seconds[:12])
-        is_bounded = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        return ProviderTokens(
-            access=access,
-            refresh=refresh,
-            expires=time.time() + seconds if is_bounded else None,  # type: ignore[operator]
-        )
+        expires = time.time() + seconds if is_number(seconds) else None
+        return ProviderTokens(access=access, refresh=refresh, expires=expires)
 
 
 def _document_of(fetched: Fetched) -> dict[str, Any]:

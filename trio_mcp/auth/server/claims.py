@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, TypeGuard, TypeVar
@@ -13,6 +12,7 @@ from trio_mcp.auth.server.credentials import TokenRefused
 from trio_mcp.auth.server.resource import ResourceServer
 from trio_mcp.auth.urls import origin
 from trio_mcp.wire import codec
+from trio_mcp.wire.bounds import is_number
 
 _CLIENT = ("client_id", "azp", "cid")
 """Where issuers name the client: RFC 9068, OpenID Connect, Okta."""
@@ -142,8 +142,6 @@ def _thumbprint(confirmation: object) -> str | None:
     return thumbprint
 
 
-def is_time(value: object) -> TypeGuard[int | float]:
+def is_time(value: Any) -> TypeGuard[int | float]:
     """Whether a value is a sensible number of seconds since 1970."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return abs(value) < 1e12 and math.isfinite(value)
+    return is_number(value) and abs(value) < 1e12
