@@ -72,9 +72,9 @@ def _page(status: int, title: str, body: str, headers: Iterable[Header]) -> WebR
     return WebResponse(status, text.encode(), kind, (*_HEADERS, *headers))
 
 
-def error_page(status: int, title: str, advice: str, headers: Iterable[Header] = ()) -> WebResponse:
+def error_page(status: int, title: str, advice: str) -> WebResponse:
     """Return a page that says what went wrong, and what to do about it."""
-    return _page(status, title, f"<p>{escape(advice)}</p>", headers)
+    return _page(status, title, f"<p>{escape(advice)}</p>", ())
 
 
 def consent_page(

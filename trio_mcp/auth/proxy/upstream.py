@@ -268,14 +268,6 @@ class Upstream:
             form, headers = self._identified({"token": tokens.refresh or tokens.access})
             await self._post(url, form, headers)
 
-    async def exchange(self, form: Mapping[str, str]) -> str:
-        """Ask for another token, by a grant of the provider's; return the access token.
-
-        Raises:
-            AuthorizationError: It was refused.
-        """
-        return self._tokens(await self._token(form), None).access
-
     async def _token(self, form: Mapping[str, str]) -> dict[str, Any]:
         url = (await self.endpoints()).token
         sent, headers = self._identified(form)
