@@ -1,5 +1,6 @@
 """What a check may cost is bounded: by the size of the value, and by a budget of time."""
 
+import weakref
 from typing import Any
 
 import pytest
@@ -61,6 +62,26 @@ def test_values_that_are_nested_too_deeply(schema: dict[str, Any], levels: int) 
     for _ in range(levels):
         value = {"a": value}
     assert validate(value) == TOO_DEEP
+
+
+@pytest.mark.parametrize(
+    ("schema", "item"),
+    [
+        ({"uniqueItems": True}, _nested(201)),
+        ({"items": {"minimum": 3}}, 10**400),
+        ({"items": {"uniqueItems": True}}, [10**30 + n for n in range(300)]),
+    ],
+    ids=["too deep", "out of range", "too much"],
+)
+def test_a_value_that_is_refused_is_not_kept(schema: dict[str, Any], item: Any) -> None:
+    class Rows(list[Any]):
+        """A list to which there can be weak references."""
+
+    rows = Rows([item])
+    kept = weakref.ref(rows)
+    assert "The arguments are " in (compile_validator(schema)(rows) or "")
+    del rows
+    assert kept() is None
 
 
 def test_a_value_that_holds_itself() -> None:

@@ -49,12 +49,11 @@ class Refused(Exception):
     """A value is not checked against its schema; the text says what it is instead."""
 
 
-TOO_MUCH: Final = Refused(
-    "too much work to check against the schema; send less, or nest it less deeply"
-)
-TOO_DEEP: Final = Refused("nested too deeply to be checked")
-OUT_OF_RANGE: Final = Refused("not valid: a number is out of range")
-NO_JSON: Final = Refused("not JSON: something in it is of another type, or no Unicode")
+# Texts, and not exceptions: one that is raised again and again keeps what each frame held.
+TOO_MUCH: Final = "too much work to check against the schema; send less, or nest it less deeply"
+TOO_DEEP: Final = "nested too deeply to be checked"
+OUT_OF_RANGE: Final = "not valid: a number is out of range"
+NO_JSON: Final = "not JSON: something in it is of another type, or no Unicode"
 
 
 @define
@@ -91,10 +90,10 @@ def measure(value: Any) -> Size:
                     size.bits = max(size.bits, part.bit_length())
             elif isinstance(part, dict | list | tuple):
                 if len(levels) > _DEEPEST:
-                    raise TOO_DEEP
+                    raise Refused(TOO_DEEP)
                 size.values += len(part)
                 if size.values > _MOST_VALUES:
-                    raise TOO_MUCH
+                    raise Refused(TOO_MUCH)
                 if isinstance(part, dict):
                     size.properties += len(part)
                     size.names += sum(len(name) for name in part if isinstance(name, str))

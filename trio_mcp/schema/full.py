@@ -42,7 +42,7 @@ class ErrorFormatter:
     noun: str
     shows_values: bool = True
 
-    def of_the_whole(self, reason: Exception) -> Problem:
+    def of_the_whole(self, reason: object) -> Problem:
         verb = "are" if self.noun == "argument" else "is"
         return Problem(f"{subject(self.noun)} {verb} {reason}.")
 
@@ -219,15 +219,15 @@ class FullValidator:
 
     def _fits(self, value: Any, size: Size) -> bool:
         if size.bits > _MOST_BITS and self._compares:
-            raise OUT_OF_RANGE
+            raise Refused(OUT_OF_RANGE)
         if (size.names + 8 * size.properties) * self._matching > MOST_MATCHING:
-            raise TOO_MUCH
+            raise Refused(TOO_MUCH)
         if self._is_unique and size.values > _MOST_UNIQUE[size.bits > _NATIVE_BITS]:
-            raise TOO_MUCH
+            raise Refused(TOO_MUCH)
         if size.is_small and size.bits <= _NATIVE_BITS and not self._is_heavy:
             return self._engine.fits(value)
         budget.begin(size)
         fits = self._engine.test(())(value)
         if budget.is_spent:
-            raise TOO_MUCH
+            raise Refused(TOO_MUCH)
         return fits
