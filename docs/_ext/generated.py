@@ -12,6 +12,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -90,23 +91,28 @@ CODES = {
 # -- what the code has ------------------------------------------------------------------------
 
 
-def modules() -> Iterator[ast.Module]:
-    """Yield the modules of the package."""
+def modules(*words: str) -> Iterator[ast.Module]:
+    """Yield the modules of the package that have one of the words in their text."""
     for path in sorted(_PACKAGE.rglob("*.py")):
-        yield ast.parse(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if any(word in text for word in words):
+            yield ast.parse(text)
 
 
+@cache
 def find_loggers() -> set[str]:
     """Return the names of all loggers, that of `AuditLog` included."""
     return {attrs.fields(trio_mcp.middleware.AuditLog).logger.default} | {
         node.args[0].value
-        for module in modules()
+        for module in modules("logger_of")
         for node in ast.walk(module)
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("logger_of")
-        if isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant)
+        if isinstance(node.args[0].value, str)
+        if ast.unparse(node.func).endswith("logger_of")
     }
 
 
+@cache
 def find_variables() -> set[str]:
     """Return the variables of the environment that the package reads or sets.
 
@@ -114,7 +120,7 @@ def find_variables() -> set[str]:
     """
     shape = re.compile(r"(MCP|TRIO_MCP)_[A-Z]+")
     found = set()
-    for module in modules():
+    for module in modules("environ", "MCP_"):
         constants = {
             node.target.id: node.value.value
             for node in module.body
@@ -149,11 +155,12 @@ def _asked(module: ast.Module, constants: Mapping[str, Any]) -> Iterator[str]:
             yield from loops.get(asked.id, ())
 
 
+@cache
 def find_codes() -> set[int]:
     """Return the codes of JSON-RPC errors that stand in the package."""
     return {
         -node.operand.value
-        for module in modules()
+        for module in modules("-32")
         for node in ast.walk(module)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
         if isinstance(node.operand, ast.Constant) and isinstance(node.operand.value, int)
