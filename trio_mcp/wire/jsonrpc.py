@@ -325,10 +325,15 @@ _NULL: Final = b"null"
 """As `codec` writes NaN, too. `rfind` looks for it at a half to a tenth of the cost of `find`, and
 `in` is slower still: it tries to take the text for a number first, and drops an exception."""
 
-_NOT_FINITE: Final = "NaN and infinite numbers are not JSON"
-
 _SOON_PARSED: Final = 16 * 1024
 """Bytes that are parsed in less time than a look at each value takes, whatever is in them."""
+
+
+class NotFinite(TypeError):
+    """A message holds NaN or an infinite number."""
+
+    def __init__(self) -> None:
+        super().__init__("NaN and infinite numbers are not JSON")
 
 
 def trimmed(line: bytes) -> bytes:
@@ -356,6 +361,8 @@ def encode(message: Json, is_encodable: bool = False, in_slices: bool = False) -
             encode_part = partial(_encode, is_finite=is_encodable)
             return b"".join([*slices(message, encode_part), b"\n"])
         return _encode(message, is_encodable, codec.NEWLINE)
+    except NotFinite:
+        raise
     except TypeError as refusal:
         return _encode_carefully(message, refusal)
 
@@ -367,8 +374,6 @@ def _encode(message: Json, is_finite: bool, option: int | None = None) -> bytes:
 
 def _encode_carefully(message: Json, refusal: TypeError) -> bytes:
     """Encode a message that `codec` refuses, if that is for a long integer."""
-    if str(refusal) == _NOT_FINITE:
-        raise refusal
     if not str(refusal).startswith("Integer exceeds"):  # json takes more than is JSON
         raise TypeError("the message holds something that is not JSON")
     try:
@@ -386,7 +391,7 @@ def _checked(message: Json, line: bytes) -> bytes:
     except Exception:  # of an `__eq__` of the author's
         is_same = False
     if not (is_same or _is_finite(message)):
-        raise TypeError(_NOT_FINITE)
+        raise NotFinite
     return line
 
 
