@@ -13,9 +13,9 @@ from attrs import fields, frozen
 from tests.support.processes import ROOT
 from trio_mcp import HttpLimits, HttpPolicy, Limits, SessionOptions
 from trio_mcp.auth import DPoP, ResourceServer
+from trio_mcp.auth.proxy.browser import LOGIN_TIME, MAX_RETURNS
 from trio_mcp.auth.proxy.clients import MAX_FETCHES, MAX_FETCHES_BY_ADDRESS
 from trio_mcp.auth.proxy.grants import MAX_LOGINS
-from trio_mcp.auth.proxy.serving import LOGIN_TIME, MAX_RETURNS
 from trio_mcp.compose import watching
 from trio_mcp.compose.remote import Remote
 from trio_mcp.compose.tasks import PassedTasks

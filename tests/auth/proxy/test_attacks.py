@@ -571,7 +571,7 @@ async def test_a_made_up_code_is_asked_for_once_with_each_login():
 
 
 async def test_an_address_comes_back_from_the_provider_so_often(monkeypatch):
-    monkeypatch.setattr("trio_mcp.auth.proxy.serving.MAX_RETURNS", 3)
+    monkeypatch.setattr("trio_mcp.auth.proxy.browser.MAX_RETURNS", 3)
     async with world() as here:
         for _ in range(4):
             back = urlsplit(await begun(here))

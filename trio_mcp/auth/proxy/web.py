@@ -17,6 +17,8 @@ MAX_BODY: Final = 64 * 1024
 _MOST_PARAMETERS: Final = 64
 _LONGEST: Final = 16 * 1024
 """Characters of a query."""
+BACK: Final = "Go back to the application, and try to connect again."
+UNAVAILABLE: Final = "Logins cannot be served now. Try again in a moment."
 _NO_STORE: Final[tuple[Header, ...]] = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
 
 
@@ -101,6 +103,11 @@ class OAuthError(Exception):
         self.code = code
         self.description = description
         self.status = status
+
+    @property
+    def members(self) -> dict[str, str]:
+        """What the client is sent, in a response or in a redirect."""
+        return {"error": self.code, "error_description": self.description}
 
 
 class PageError(Exception):
