@@ -52,7 +52,7 @@ class Result:
         """
         try:
             if self._encoded is None:
-                line = result_line(id, self.members, self.is_encodable, in_slices=True)
+                line = result_line(id, self.members, self.is_encodable, in_slices=self.is_large)
                 self._encoded = id, line
         except Exception:  # also what an author's thread does to it meanwhile
             return self._unsendable()
