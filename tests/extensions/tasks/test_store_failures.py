@@ -138,6 +138,28 @@ async def test_a_result_waits_for_its_store_beside_another_process(
             assert (await ours.result(id)).text == "waited"
 
 
+async def test_a_result_is_written_before_its_process_ends(autojump_clock: object) -> None:
+    """Its store comes back while the process stops, which waits for some seconds."""
+    store, gate, ours = Faulty(), Gate(), TasksClient()
+
+    async def stop() -> None:
+        async with client_of(make(gate, store=store), ours):
+            ids.append((await ours.start("wait")).id)
+            await gate.has_begun(1)
+            store.failure = StoreUnavailable("locked")
+            gate.open.set()
+            await gate.has_ended(1)
+
+    ids: list[str] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stop)
+        await gate.has_ended(1)
+        await wait_all_tasks_blocked()
+        store.failure = None
+    async with client_of(make(store=store), ours):
+        assert (await ours.result(ids[0])).text == "waited"
+
+
 class FaultyFile(SQLiteStore):
     """A store in a file that is away when the test wants, and whose time passes when it does."""
 

@@ -205,11 +205,14 @@ class Run(CallChannel):
 
     async def live(self, call: KeptCall) -> None:
         """Run the task, to its end or as far as this process gets; or raise `LeaseLost`."""
+        move: Move | None = None
         try:
-            await self._end(await self._work(call))
+            move = await self._work(call)
+            await self._end(move)
         except BaseException as error:
             if not isinstance(error, Exception):  # cancelled, perhaps within nurseries, as a group
-                await self._let_go(call)
+                with trio.move_on_after(_LAST_WRITE, shield=True):
+                    await self._let_go(call, move)
             raise
         finally:
             self._give_slot()
@@ -291,24 +294,13 @@ class Run(CallChannel):
 
     # -- its end ----------------------------------------------------------------------------
 
-    async def _end(self, move: Move) -> None:
+    async def _end(self, move: Move, *, bounded: bool = True) -> None:
         """Write how the task has ended, however long the store is away."""
-        kept, failures, bounded = self._host.kept, 0, True
+        failures = 0
         while True:
             try:
-                with trio.move_on_after(_LAST_WRITE, shield=True):
-                    try:
-                        found = None if move is as_it_is else self._found
-                        await kept.end(self._claim, move, bounded=bounded, found=found)
-                        return
-                    except Conflict:
-                        newer = await kept.claimed_again(self._claim)
-                    if newer is None:
-                        # Written at the last attempt, in spite of its failure; or begun by another.
-                        logger.warning("Task %s is not ours any more", self._claim.id)
-                        return
-                    self._claim = newer
-                    continue
+                await self._write_end(move, bounded)
+                return
             except NoRoom as error:
                 move, bounded = failing(f"The result cannot be kept: {error}"), False
                 continue
@@ -324,13 +316,30 @@ class Run(CallChannel):
             # Well within the lease: when the store is back, no other process must have the task.
             await trio.sleep(min(backoff(failures, *RETRY), self._host.lease / 6))
 
-    async def _let_go(self, call: KeptCall) -> None:
-        """Give the task back, or have it fail, because this process ends first."""
-        with trio.move_on_after(_LAST_WRITE, shield=True), suppress(StoreError, Conflict, NoTask):
-            if call.on_restart == "run again":
+    async def _write_end(self, move: Move, bounded: bool) -> None:
+        """Write it once, also if the task was claimed again since, but no other run has begun."""
+        kept, found = self._host.kept, None if move is as_it_is else self._found
+        while True:
+            try:
+                await kept.end(self._claim, move, bounded=bounded, found=found)
+                return
+            except Conflict:
+                newer = await kept.claimed_again(self._claim)
+            if newer is None:
+                # Written at the last attempt, in spite of its failure; or begun by another.
+                logger.warning("Task %s is not ours any more", self._claim.id)
+                return
+            self._claim = newer
+
+    async def _let_go(self, call: KeptCall, move: Move | None) -> None:
+        """Write the end that it has had; or give it back, or have it fail: this process ends."""
+        if move is not None:
+            await self._end(move)
+        elif call.on_restart == "fail":
+            await self._end(failing(STOPPED), bounded=False)
+        else:
+            with suppress(StoreError, Conflict, NoTask):
                 await self._host.kept.give_back(self._claim)
-            else:
-                await self._host.kept.end(self._claim, failing(STOPPED), bounded=False)
 
 
 def _fail(error: McpError, record: Record) -> Record:
