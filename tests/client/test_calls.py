@@ -1,6 +1,7 @@
 """Calling tools: arguments, results, failures, time limits, progress, cancellation."""
 
 import json
+from datetime import date
 from functools import partial
 from typing import Any
 
@@ -97,6 +98,8 @@ async def test_what_cannot_succeed_is_not_sent() -> None:
             await client.call_tool("nothing")
         with pytest.raises(InvalidArguments, match="text"):
             await client.call_tool("echo", {})
+        with pytest.raises(InvalidArguments, match="are not JSON, which has no type 'date'"):
+            await client.call_tool("echo", {"text": date(2026, 5, 4)})  # type: ignore[dict-item]
         client.tools["echo"].enabled = False
         with pytest.raises(ToolDisabled, match="echo"):
             await client.call_tool("echo", {"text": "x"})

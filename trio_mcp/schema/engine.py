@@ -53,7 +53,15 @@ class Refused(Exception):
 TOO_MUCH: Final = "too much work to check against the schema; send less, or nest it less deeply"
 TOO_DEEP: Final = "nested too deeply to be checked"
 OUT_OF_RANGE: Final = "not valid: a number is out of range"
-NO_JSON: Final = "not JSON: something in it is of another type, or no Unicode"
+_NO_JSON: Final = "not JSON: something in it is of another type, or no Unicode"
+_UNKNOWN: Final = "Unsupported type: "
+"""How the engine begins to say of which type a value is that is not JSON."""
+
+
+def not_json(error: ValueError) -> str:
+    """Say why the engine does not take a value for JSON."""
+    kind = str(error).partition(_UNKNOWN)[2]
+    return f"not JSON, which has no type {kind}" if kind else _NO_JSON
 
 
 @define

@@ -9,7 +9,6 @@ from attrs import frozen
 from trio_mcp.schema.bounds import matching_time
 from trio_mcp.schema.engine import (
     MOST_MATCHING,
-    NO_JSON,
     OUT_OF_RANGE,
     TOO_MUCH,
     Engine,
@@ -17,6 +16,7 @@ from trio_mcp.schema.engine import (
     Size,
     budget,
     measure,
+    not_json,
 )
 from trio_mcp.schema.errors import Problem
 from trio_mcp.schema.references import References
@@ -214,8 +214,8 @@ class FullValidator:
             return self._formatter.explain(self._refusals.find(value, size))
         except Refused as error:
             return self._formatter.of_the_whole(error)
-        except ValueError:  # a set, half a surrogate pair: nothing that came as JSON
-            return self._formatter.of_the_whole(NO_JSON)
+        except ValueError as error:  # a set, half a surrogate pair: nothing that came as JSON
+            return self._formatter.of_the_whole(not_json(error))
 
     def _fits(self, value: Any, size: Size) -> bool:
         if size.bits > _MOST_BITS and self._compares:
