@@ -1,16 +1,15 @@
 """Entries and logs in dictionaries.
 
-What expires, or is due, is in a heap by that time as well. If the time changes, the old one stays
-in the heap and is passed over, until there are too many of them.
+What expires, or is due, is in lists in the order of that time as well. A heap would keep old times,
+and to look for those of 100,000 entries takes too long at once.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
-from itertools import islice
+from collections.abc import Iterable
+from itertools import chain, islice, takewhile
 from math import inf
 from typing import Final
 
@@ -25,50 +24,66 @@ _ENTRY, _LOG, _ITEM = 640, 1280, 48
 _SWEPT: Final = 256
 """Expired entries that a transaction removes, which is more than it can add."""
 
-_STALE: Final = 64
-"""Old times that a heap has at most, besides two for each of its names."""
+_LONGEST: Final = 1000
+"""Times in one list."""
+
+_Time = tuple[float, str]
+"""A time, and the name that has it."""
 
 
 @define(eq=False)
 class _Times:
-    """A heap of names by the time that each has."""
+    """Names in the order of the times that they have. Infinity is none."""
 
-    _time_of: Callable[[str], float | None]
-    _heap: list[tuple[float, str]] = field(factory=list, init=False)
+    _runs: list[list[_Time]] = field(factory=list, init=False)
+    """The times in order, some in each list. In one long list, a change would move many."""
 
-    def add(self, time: float, name: str, names: int) -> None:
-        """Note the time that a name has from now on. There are so many names at most."""
-        heappush(self._heap, (time, name))
-        if len(self._heap) > 2 * names + _STALE:
-            self._heap = sorted(set(filter(self._holds, self._heap)))  # which is a heap, too
+    def change(self, name: str, old: float, new: float) -> None:
+        """Note that a name has a time in place of another."""
+        if old == new:
+            return
+        if old < inf:
+            self._remove((old, name))
+        if new < inf:
+            self._add((new, name))
 
-    @property
-    def earliest(self) -> float:
-        """No name has an earlier time."""
-        return self._heap[0][0] if self._heap else inf
-
-    def first(self, limit: int, until: float = inf) -> list[tuple[float, str]]:
+    def first(self, limit: int, until: float = inf) -> list[_Time]:
         """Return the earliest times with their names, in order: so many, and none after `until`."""
-        heap = self._heap
-        found: list[tuple[float, str]] = []
-        while heap and heap[0][0] <= until and len(found) < limit:
-            pair = heappop(heap)
-            if self._holds(pair) and pair not in found[-1:]:
-                found.append(pair)
-        for pair in found:
-            heappush(heap, pair)
-        return found
+        if not self._runs or self._runs[0][0][0] > until:
+            return []
+        earliest = islice(chain.from_iterable(self._runs), limit)
+        return [*takewhile(lambda time: time[0] <= until, earliest)]
 
-    def _holds(self, pair: tuple[float, str]) -> bool:
-        time, name = pair
-        return self._time_of(name) == time
+    def _add(self, time: _Time) -> None:
+        place = bisect_left(self._runs, time, key=_last)
+        if place == len(self._runs):  # it is later than all
+            if place == 0:
+                self._runs.append([])
+            place = len(self._runs) - 1
+        run = self._runs[place]
+        insort(run, time)
+        if len(run) > _LONGEST:
+            half = len(run) // 2
+            self._runs.insert(place + 1, run[half:])
+            del run[half:]
+
+    def _remove(self, time: _Time) -> None:
+        place = bisect_left(self._runs, time, key=_last)
+        run = self._runs[place]
+        del run[bisect_left(run, time)]
+        if not run:
+            del self._runs[place]
+
+
+def _last(run: list[_Time]) -> _Time:
+    return run[-1]
 
 
 @define(eq=False)
 class _Folder:
     """What is in a folder: when it is due, and the keys."""
 
-    due: _Times
+    due: _Times = field(factory=_Times, init=False)
     keys: dict[str, None] = field(factory=dict, init=False)
     _ordered: list[str] | None = field(default=None, init=False)
     """The same in order, once that was asked for."""
@@ -124,8 +139,8 @@ class MemoryTables(Tables):
         self.logs: Final[dict[str, _Log]] = {}
         self.size = 0  # bytes in use, including what has expired and is not swept yet
         self._folders: Final[dict[str, _Folder]] = {}
-        self._expiring: Final = _Times(self._expires)
-        self._expiring_logs: Final = _Times(self._log_expires)
+        self._expiring: Final = _Times()
+        self._expiring_logs: Final = _Times()
 
     # -- entries ------------------------------------------------------------------------------
 
@@ -139,29 +154,25 @@ class MemoryTables(Tables):
             if old is not None:
                 self._remove(key, old)
             return
+        self._expiring.change(key, inf if old is None else old.expires, row.expires)
         self.entries[key] = row
         self.size += len(row.value) - (-len(key) - _ENTRY if old is None else len(old.value))
         name = folder_of(key)
         if name is not None:
-            folder = self._folders.get(name) or self._new_folder(name)
+            folder = self._folders.get(name) or self._folders.setdefault(name, _Folder())
             if old is None:
                 folder.add(key)
-            if row.due is not None and (old is None or row.due != old.due):
-                folder.due.add(row.due, key, len(folder.keys))
-        if row.expires < inf and (old is None or row.expires != old.expires):
-            self._expiring.add(row.expires, key, len(self.entries))
-
-    def _new_folder(self, name: str) -> _Folder:
-        folder = self._folders[name] = _Folder(_Times(self._due))
-        return folder
+            folder.due.change(key, _due(old), _due(row))
 
     def _remove(self, key: str, row: Row) -> None:
         del self.entries[key]
+        self._expiring.change(key, row.expires, inf)
         self.size -= _ENTRY + len(key) + len(row.value)
         name = folder_of(key)
         if name is not None:
             folder = self._folders[name]
             folder.remove(key)
+            folder.due.change(key, _due(row), inf)
             if not folder.keys:
                 del self._folders[name]
 
@@ -189,10 +200,6 @@ class MemoryTables(Tables):
                 self._remove(key, self.entries[key])
         return []
 
-    def _due(self, key: str) -> float | None:
-        row = self.entries.get(key)
-        return None if row is None else row.due
-
     # -- logs ---------------------------------------------------------------------------------
 
     def append(self, change: Append, now: float) -> int:
@@ -205,14 +212,14 @@ class MemoryTables(Tables):
         self.size -= log.weight
         log.append(change)
         self.size += log.weight
+        self._expiring_logs.change(name, log.expires, now + change.ttl)
         log.expires = now + change.ttl
-        if log.expires < inf:
-            self._expiring_logs.add(log.expires, name, len(self.logs))
         return log.last
 
     def drop(self, log: str, now: float) -> int:
         _, last, _ = self.ends(log, now)
         if log in self.logs:
+            self._expiring_logs.change(log, self.logs[log].expires, inf)
             self.size -= self.logs.pop(log).weight
         return last
 
@@ -231,17 +238,11 @@ class MemoryTables(Tables):
 
     def sweep(self, now: float, limit: int = _SWEPT) -> None:
         """Remove so many entries that have expired, and one log."""
-        if self._expiring.earliest <= now:
-            for _, key in self._expiring.first(limit, now):
-                self._remove(key, self.entries[key])
-        if self._expiring_logs.earliest <= now:
-            for _, log in self._expiring_logs.first(1, now):
-                self.drop(log, now)
+        for _, key in self._expiring.first(limit, now):
+            self._remove(key, self.entries[key])
+        for _, log in self._expiring_logs.first(1, now):
+            self.drop(log, now)
 
-    def _expires(self, key: str) -> float | None:
-        row = self.entries.get(key)
-        return None if row is None else row.expires
 
-    def _log_expires(self, log: str) -> float | None:
-        found = self.logs.get(log)
-        return None if found is None else found.expires
+def _due(row: Row | None) -> float:
+    return inf if row is None or row.due is None else row.due
