@@ -88,6 +88,11 @@ async def run_all(tasks: Iterable[Task]) -> None:
             failures.clear()
 
 
+def runs_here(token: trio.lowlevel.TrioToken) -> bool:
+    """Whether this is the thread of a Trio run, and code of that run."""
+    return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is token
+
+
 def of_this_run(var: trio.lowlevel.RunVar[T], make: Callable[[], T]) -> T:
     """Return this run's value of a variable, which is made when it is first asked for."""
     try:  # no await between look and set, so there cannot be two

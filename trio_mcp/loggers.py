@@ -52,6 +52,13 @@ def logger_of(name: str) -> logging.Logger:
     return logger
 
 
+def all_handlers() -> list[logging.Handler]:
+    """Return the handlers of all loggers that there are."""
+    known = (logging.root, *logging.root.manager.loggerDict.values())
+    loggers = [logger for logger in known if isinstance(logger, logging.Logger)]
+    return [handler for logger in loggers for handler in logger.handlers]
+
+
 def _make_harmless(record: logging.LogRecord) -> bool:
     if isinstance(record.args, tuple):
         record.args = tuple(map(_quoted, record.args))

@@ -22,6 +22,7 @@ from typing import Any, Final
 import trio
 from attrs import define, field
 
+from trio_mcp.background import runs_here
 from trio_mcp.layers.call import Call, Handler, Layer
 from trio_mcp.wire.bucket import TokenBucket
 from trio_mcp.wire.jsonrpc import sendable_text
@@ -120,7 +121,7 @@ class _Handler(logging.Handler):
             plain = copy(record)
             plain.exc_info = plain.exc_text = plain.stack_info = None
             text, source = sendable_text(self.format(plain)), sendable_text(record.name)
-            if _runs(served.trio_token):
+            if runs_here(served.trio_token):
                 served.tell(level, text, source)
             else:
                 served.trio_token.run_sync_soon(served.tell, level, text, source)
@@ -128,11 +129,6 @@ class _Handler(logging.Handler):
             pass  # in a thread that outlived the server
         except Exception:
             self.handleError(record)
-
-
-def _runs(token: trio.lowlevel.TrioToken) -> bool:
-    """Whether this is the thread of a Trio run."""
-    return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is token
 
 
 def bridging(bridges_of: Callable[[Any], Sequence[LogBridge]]) -> Layer:

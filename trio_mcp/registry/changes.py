@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, Protocol, Self
 import trio
 from attrs import frozen
 
-from trio_mcp.background import of_this_run
+from trio_mcp.background import of_this_run, runs_here
 from trio_mcp.public import public
 
 Kind = Literal["tools", "resources", "prompts"]
@@ -84,16 +84,12 @@ class _Telling:
 
     def note(self, changes: Changes, change: Change | Topic) -> None:
         """Have all listeners of a registry queue a change. May be called in any thread."""
-        if self.is_here():
+        if runs_here(self.token):
             self._note(changes, change)
         else:
             # Idempotent: a thread that is quicker than the loop leaves one entry, not many.
             with suppress(trio.RunFinishedError):
                 self.token.run_sync_soon(self._note, changes, change, idempotent=True)
-
-    def is_here(self) -> bool:
-        """Whether this is the thread of the run."""
-        return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self.token
 
     def soon(self, listener: Listener) -> None:
         """Have a listener tell of what it has queued: soon, as for a burst."""
@@ -218,7 +214,7 @@ class Listener:
 
     def note(self, change: Change | Topic | Notice) -> None:
         """Queue a change, unless an equal one is queued. May be called in any thread."""
-        if self.run.is_here():
+        if runs_here(self.run.token):
             self.run.catch_up(self)  # to keep the order
             self.queue(change)
         else:

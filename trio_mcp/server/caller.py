@@ -53,7 +53,7 @@ class Caller:
         info = self.client_info
         if not fits(self.capabilities, limit):
             what = f"the capabilities of the client take more than {limit:,} bytes of memory"
-            raise McpError(INVALID_PARAMS, f"Invalid params: {what}, which is the limit")
+            raise invalid(f"{what}, which is the limit")
         if isinstance(info, dict) and not fits(info, limit):
             info = {name: info[name] for name in _NAMES if name in info}
         return Caller(self.revision, self.capabilities, info if fits(info, limit) else None)
@@ -104,11 +104,8 @@ def caller_of(meta: Json) -> Caller | None:
         data = {"supported": _MODERN_NAMES, "requested": version}
         raise McpError(UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", data)
     _require(meta, META_CLIENT_CAPABILITIES, dict)
-    raise McpError(
-        INVALID_PARAMS,
-        f"Invalid params: _meta field {META_CLIENT_INFO} must be an object, "
-        f"not {json_type(client_info)}",
-    )
+    got = json_type(client_info)
+    raise invalid(f"_meta field {META_CLIENT_INFO} must be an object, not {got}")
 
 
 def log_level(level: Json) -> str:
@@ -117,7 +114,7 @@ def log_level(level: Json) -> str:
         name: str = level
         return name
     known = ", ".join(LOGGING_LEVELS)
-    raise McpError(INVALID_PARAMS, f"Invalid params: the log level must be one of: {known}")
+    raise invalid(f"the log level must be one of: {known}")
 
 
 def is_modern(meta: Json) -> bool:
@@ -131,9 +128,12 @@ _KINDS: Final[dict[type, str]] = {str: "a string", dict: "an object"}
 def _require(meta: dict[str, Json], key: str, kind: type) -> None:
     data = {"parameter": f"_meta.{key}", "expected": _KINDS[kind]}
     if key not in meta:
-        message = f"Invalid params: _meta field {key} is missing"
-        raise McpError(INVALID_PARAMS, message, {**data, "got": "nothing"})
+        raise invalid(f"_meta field {key} is missing", {**data, "got": "nothing"})
     if not isinstance(meta[key], kind):
         got = json_type(meta[key])
-        message = f"Invalid params: _meta field {key} must be {_KINDS[kind]}, not {got}"
-        raise McpError(INVALID_PARAMS, message, {**data, "got": got})
+        raise invalid(f"_meta field {key} must be {_KINDS[kind]}, not {got}", {**data, "got": got})
+
+
+def invalid(why: str, data: Json = None) -> McpError:
+    """Make the error for parameters that are not valid."""
+    return McpError(INVALID_PARAMS, f"Invalid params: {why}", data)

@@ -15,10 +15,10 @@ from trio_mcp.registry.changes import Listener, Render, Topic
 from trio_mcp.registry.context import Context
 from trio_mcp.registry.extension import Accept, ExtensionRequest
 from trio_mcp.registry.extensions import Added
+from trio_mcp.server.caller import invalid
 from trio_mcp.server.request import (
     RequestContext,
     check_subscriptions,
-    invalid,
     size_of,
     texts_of,
 )

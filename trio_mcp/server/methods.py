@@ -17,14 +17,13 @@ from trio_mcp.registry.changes import Listener
 from trio_mcp.registry.kinds import LISTED, ListedKind
 from trio_mcp.registry.tools import tool_failure, unknown, unknown_tool
 from trio_mcp.schema import ArgumentError
-from trio_mcp.server.caller import Caller, fits, log_level
+from trio_mcp.server.caller import Caller, fits, invalid, log_level
 from trio_mcp.server.handlercall import HandlerCall
 from trio_mcp.server.lists import without_hints
 from trio_mcp.server.request import (
     MethodHandler,
     RequestContext,
     check_subscriptions,
-    invalid,
     misfit,
     params_of,
     size_of,
@@ -65,7 +64,7 @@ def unknown_method(catalogue: Catalogue, method: str, caller: Caller) -> McpErro
     methods, data = catalogue.methods, _data_of(catalogue, method)
     if modern_only(method, methods):  # and the request does not say that it is modern
         needed = f"_meta fields {META_VERSION} and {META_CLIENT_CAPABILITIES}"
-        return McpError(INVALID_PARAMS, f"Invalid params: {method} needs the {needed}", data)
+        return invalid(f"{method} needs the {needed}", data)
     message = f"Method not found: {method[:200]}"
     if method in methods and methods[method].sender == "client":
         message += f" (in revision {caller.revision.name})"
@@ -323,8 +322,7 @@ def _chosen(context: Json) -> dict[str, str]:
     if not isinstance(arguments, dict):
         return {}
     if len(arguments) > _MOST_CHOSEN:
-        message = f"Invalid params: the context has more than {_MOST_CHOSEN} arguments"
-        raise McpError(INVALID_PARAMS, message)
+        raise invalid(f"the context has more than {_MOST_CHOSEN} arguments")
     return {name: each for name, each in arguments.items() if isinstance(each, str)}
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import trio
 
 from trio_mcp.layers.call import InputRequired
+from trio_mcp.server.caller import invalid
 from trio_mcp.server.conversation import RequestConversation, logger
 from trio_mcp.server.request import RequestContext
 from trio_mcp.wire import codec
@@ -126,8 +127,7 @@ class ModernConversation(RequestConversation):
     def _recorded_answers(self, params: dict[str, Json]) -> dict[str, Json]:
         given = params.get("inputResponses", {})
         if not isinstance(given, dict):
-            message = f"Invalid params: inputResponses must be an object, not {json_type(given)}"
-            raise McpError(INVALID_PARAMS, message)
+            raise invalid(f"inputResponses must be an object, not {json_type(given)}")
         if "requestState" in params:
             record = self._opened(params["requestState"])
             if "passed_on" in record:
@@ -143,8 +143,7 @@ class ModernConversation(RequestConversation):
         from trio_mcp.registry.sealing import StateRefused
 
         if not isinstance(state, str):
-            message = f"Invalid params: requestState must be a string, not {json_type(state)}"
-            raise McpError(INVALID_PARAMS, message)
+            raise invalid(f"requestState must be a string, not {json_type(state)}")
         try:
             opened = self._catalogue.sealer.open(state, self._binding)
         except StateRefused as refusal:

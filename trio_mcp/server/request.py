@@ -10,7 +10,7 @@ from attrs import define, evolve, field
 
 from trio_mcp.peer.inbound import InboundRequest
 from trio_mcp.registry.context import Context
-from trio_mcp.server.caller import Caller
+from trio_mcp.server.caller import Caller, invalid
 from trio_mcp.server.server import Server
 from trio_mcp.server.session import Session
 from trio_mcp.threads import offload
@@ -171,7 +171,7 @@ def params_of(context: RequestContext, kind: type[T]) -> T:
 def misfit(error: Misfit) -> McpError:
     """Make the error for parameters that do not fit: which one, what was expected and what came."""
     data = {"parameter": error.path, "expected": error.expected, "got": error.got}
-    return McpError(INVALID_PARAMS, f"Invalid params: {error}", data)
+    return invalid(str(error), data)
 
 
 def texts_of(name: str, value: Json, limit: int) -> list[str]:
@@ -202,8 +202,3 @@ def check_subscriptions(context: RequestContext, count: int, size: int) -> None:
 def size_of(texts: Iterable[str | None]) -> int:
     """Return how many bytes some texts have together."""
     return len("".join(filter(None, texts)).encode("utf-8", "surrogatepass"))
-
-
-def invalid(why: str) -> McpError:
-    """Make the error for parameters that are not valid."""
-    return McpError(INVALID_PARAMS, f"Invalid params: {why}")

@@ -12,6 +12,7 @@ One line answers it in the end, as for any other request: `Inbound` sees to that
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import inf
 from typing import Any, Final
 
@@ -129,7 +130,7 @@ class RequestCall(InboundRequest):
             params=context.params,
             context=self._make_context,
             describe=self._description_of,
-            resource_version=self._resource_version,
+            resource_version=partial(_resource_version_of, context.server.catalogue),
         )
         result: Any = await chained(context.server.middleware, self._proceed)(asked)
         if not isinstance(result, Mapping):
@@ -139,9 +140,6 @@ class RequestCall(InboundRequest):
     def _make_context(self) -> Context:
         asked = McpRequest(method=self.context.method, params=self.context.params)
         return self.context.make_context(asked.target or self.context.method)
-
-    def _resource_version(self) -> int:
-        return _resource_version_of(self.context.server.catalogue)
 
     def _description_of(self, request: McpRequest) -> Any:
         found = handlers_of(self.context.server.catalogue, request.method, request.params)

@@ -30,7 +30,8 @@ from trio_mcp.registry.changes import (
     Notice,
     Topic,
 )
-from trio_mcp.server.request import RequestContext, invalid, params_of, size_of
+from trio_mcp.server.caller import invalid
+from trio_mcp.server.request import RequestContext, params_of, size_of
 from trio_mcp.server.scopes import find_resource
 from trio_mcp.wire import codec
 from trio_mcp.wire.answers import Answer, Result

@@ -20,7 +20,7 @@ from typing import Any, Final
 import trio
 
 from trio_mcp.background import background_nursery
-from trio_mcp.loggers import logger_of
+from trio_mcp.loggers import all_handlers, logger_of
 from trio_mcp.registry import Registry, catalogue_of
 from trio_mcp.registry.lifespan import Opened
 from trio_mcp.system.processes import kill_living
@@ -198,11 +198,9 @@ _PROVIDERS: Final = {
 
 def flush_logs() -> None:
     """Flush all handlers of the log."""
-    loggers = [logging.root, *logging.root.manager.loggerDict.values()]
-    for logger in loggers:
-        for handler in logger.handlers if isinstance(logger, logging.Logger) else ():
-            with suppress(Exception):  # its file is closed, say, or there is no room
-                handler.flush()
+    for handler in all_handlers():
+        with suppress(Exception):  # its file is closed, say, or there is no room
+            handler.flush()
 
 
 def flush_process(seconds: float) -> None:

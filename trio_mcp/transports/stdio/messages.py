@@ -23,6 +23,7 @@ from typing import Any, Final
 import trio
 
 from trio_mcp.background import background_nursery
+from trio_mcp.loggers import all_handlers
 from trio_mcp.system.capabilities import POLLS
 from trio_mcp.transports.stdio.descriptors import Kind, is_open, kind_of
 from trio_mcp.transports.stdio.writers import Writer, open_writer
@@ -193,8 +194,6 @@ def _fileno(stream: io.TextIOWrapper) -> int | None:
 
 def _hand_over(old: io.TextIOWrapper, new: io.TextIOWrapper) -> None:
     """Have the handlers of the log that use a stream use another one."""
-    known = logging.getLogger().manager.loggerDict.values()
-    for logger in (logging.getLogger(), *(one for one in known if isinstance(one, logging.Logger))):
-        for handler in logger.handlers:
-            if isinstance(handler, logging.StreamHandler) and handler.stream is old:
-                handler.setStream(new)
+    for handler in all_handlers():
+        if isinstance(handler, logging.StreamHandler) and handler.stream is old:
+            handler.setStream(new)
