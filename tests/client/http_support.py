@@ -171,6 +171,11 @@ class Script:
         await self.wait_for(lambda: len(self.asked(what)) >= times)
         return self.asked(what)[times - 1]
 
+    async def let_time_pass(self, what: str, clock: trio.testing.MockClock) -> None:
+        """Have a minute pass as soon as something has been asked."""
+        await self.wait_asked(what)
+        clock.jump(60)
+
     async def changed(self) -> None:
         """Have those who wait look again."""
         async with self._news:

@@ -370,14 +370,17 @@ async def test_a_long_stream_of_short_events_is_none_too_many() -> None:
 
 @pytest.mark.requirement("F14")
 async def test_connections_are_bounded_and_further_requests_wait() -> None:
-    script = Script()
+    script, all_run = Script(), trio.Event()
     running = most = 0
 
     async def call(incoming: Incoming) -> None:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        for _ in range(20):
+        if running == 3:
+            all_run.set()
+        await all_run.wait()
+        for _ in range(20):  # if there were a fourth connection, it would be seen
             await trio.lowlevel.checkpoint()
         running -= 1
         await script.modern(incoming)

@@ -520,7 +520,7 @@ async def test_time_stands_still_for_requests_that_begin_meanwhile_too(autojump_
 
 @f11
 async def test_questions_are_bounded_and_further_ones_wait() -> None:
-    script = Script("legacy")
+    script, all_run = Script("legacy"), trio.Event()
     handlers_running = most = 0
 
     async def call(incoming: Incoming) -> None:
@@ -537,7 +537,10 @@ async def test_questions_are_bounded_and_further_ones_wait() -> None:
         nonlocal handlers_running, most
         handlers_running += 1
         most = max(most, handlers_running)
-        for _ in range(20):
+        if handlers_running == 3:
+            all_run.set()
+        await all_run.wait()
+        for _ in range(20):  # if there were a fourth one, it would be seen
             await trio.lowlevel.checkpoint()
         handlers_running -= 1
         return {"action": "decline"}

@@ -448,7 +448,8 @@ async def test_other_events_and_noise_are_skipped() -> None:
         assert client.stray_output == [b"no JSON"]
 
 
-async def test_a_request_that_is_given_up_is_called_off() -> None:
+async def test_a_request_that_is_given_up_is_called_off(mock_clock: trio.testing.MockClock) -> None:
+    mock_clock.rate = 1  # so that what hangs is noticed
     script = OldServer()
 
     async def take(incoming: Incoming) -> None:
@@ -456,8 +457,10 @@ async def test_a_request_that_is_given_up_is_called_off() -> None:
 
     script.takes["tools/call"] = take
     async with serving(script) as url, connect(url) as client:
-        with pytest.raises(CallTimeout):
-            await client.call_tool("echo", timeout=0.05)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(script.let_time_pass, "tools/call", mock_clock)
+            with pytest.raises(CallTimeout):
+                await client.call_tool("echo", timeout=60)
         told = await script.wait_asked("notifications/cancelled")
         assert told.params == {"requestId": script.asked("tools/call")[0].message["id"]}
         async with trio.open_nursery() as nursery:
