@@ -52,7 +52,13 @@ KEYS = [
     *("../../admin", "..", "a/b", ";other=evil", "x?api_key=evil#", "\\..\\"),
     *('x"; filename="evil', 'x"\r\n\r\nevil'),
 ]
-VALUES = ["v", 'v; sid=evil, sid="evil" sid=evil&api_key=evil&other=evil', {"deep": 1}]
+HOSTILE_VALUE = 'v; sid=evil, sid="evil" sid=evil&api_key=evil&other=evil'
+
+
+def members(*more_keys: str) -> list[tuple[str, Any]]:
+    """Each key with a value and with an object, and a few of them with a hostile value."""
+    few = ["plain", "api_key[x]", "sid"]
+    return [*product([*KEYS, *more_keys], ["v", {"deep": 1}]), *product(few, [HOSTILE_VALUE])]
 
 
 def styled(place: str, style: str, explode: bool, **more: Any) -> dict[str, Any]:
@@ -145,7 +151,7 @@ async def test_no_key_sets_repeats_or_shadows_a_name_of_another(parameter: dict[
     service = Service()
     registry = registry_of(service, operation_with(parameter), path)
     assert await sent(registry, service, {"obj": {"plain": "v"}})
-    for key, value in product(KEYS, VALUES):
+    for key, value in members():
         if await sent(registry, service, {"obj": {key: value}}):
             query = parse_qsl(service.request.url.query.decode(), keep_blank_values=True)
             only(query, "other", "mine")
@@ -171,7 +177,7 @@ async def test_no_member_of_a_form_sets_another(member: str) -> None:
     service = Service()
     registry = registry_of(service, operation_of(URLENCODED, FLAT, encoding=SPREAD))
     assert await sent(registry, service, {member: {"plain": "v"}})
-    for key, value in product([*KEYS, "brother", "Brother[x]", "admin", "Admin[]"], VALUES):
+    for key, value in members("brother", "Brother[x]", "admin", "Admin[]"):
         if await sent(registry, service, {member: {key: value}}):
             form = parse_qsl(service.request.content.decode(), keep_blank_values=True)
             only(form, "brother", "mine")
@@ -183,7 +189,7 @@ async def test_keys_of_a_whole_body_are_names_of_its_own(media_type: str) -> Non
     service = Service()
     registry = registry_of(service, operation_of(media_type, OBJECT))
     assert await sent(registry, service, {"body": {"plain": "v"}})
-    for key, value in product(KEYS, VALUES):
+    for key, value in members():
         if await sent(registry, service, {"body": {key: value}}):
             content = service.request.content
             if media_type == URLENCODED:

@@ -116,7 +116,15 @@ async def test_a_result_waits_for_its_store_to_come_back(
 
 
 @pytest.mark.parametrize("loses", [False, True])
-@pytest.mark.parametrize("seconds", range(10, 100, 10))
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        10,
+        40,
+        70,
+        *(pytest.param(each, marks=pytest.mark.long) for each in (20, 30, 50, 60, 80, 90)),
+    ],
+)
 async def test_a_result_waits_for_its_store_beside_another_process(
     seconds: int, loses: bool, autojump_clock: object
 ) -> None:

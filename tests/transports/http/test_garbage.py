@@ -22,7 +22,7 @@ from trio_mcp.extensions.tasks import Tasks
 
 pytestmark = pytest.mark.requirement("F2")
 
-TIMES = 10
+TIMES = 5
 SSE = "/sse"
 """The path for HTTP+SSE."""
 EVENTS = {"accept": "text/event-stream"}
