@@ -163,11 +163,3 @@ def test_the_command_shows_them(cli: CommandLine, tmp_path: Path) -> None:
     assert done.status == 0
     assert "answering > converting > thread: tool add\n" in done.out
     assert "answering > converting > function: tool double, tool halve\n" in done.out
-    done = cli("doctor", "small.py", "--json")
-    assert json.loads(done.out)["chains"] == [
-        {"layers": ["answering", "converting", "thread"], "entries": ["tool add"]},
-        {
-            "layers": ["answering", "converting", "function"],
-            "entries": ["tool double", "tool halve"],
-        },
-    ]

@@ -231,7 +231,7 @@ steps = st.one_of(of_clients, of_clients, of_servers, of_servers, time, ends)
 scripts = st.lists(st.tuples(steps, turns), min_size=10, max_size=40)
 
 
-@settings(max_examples=5 * settings().max_examples)
+@settings(max_examples=2 * settings().max_examples)
 @given(script=scripts)
 def test_each_call_is_answered_once(script: list[Any]) -> None:
     clock = MockClock()

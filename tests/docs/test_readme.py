@@ -211,6 +211,7 @@ def test_the_figures_of_the_readme_are_those_of_the_records() -> None:
     assert f"{times:.0f} times as many calls per second" in README.read_text()
 
 
+@pytest.mark.long
 @pytest.mark.requirement("T3")
 def test_the_terminal_shows_what_the_commands_print(tmp_path: Path) -> None:
     assert set(pictures.COMMANDS[1:2]) <= set(README.read_text().splitlines())

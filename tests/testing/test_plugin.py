@@ -179,34 +179,28 @@ def test_what_a_server_offers_is_compared_with_a_file_beside_the_test(shop: Pyte
     assert "if that is meant, pytest --mcp-snapshot-update writes it" in said
 
 
+WRONG = {
+    "async with mcp.connect(): pass": "has no server to connect to; make a fixture mcp_serv",
+    "async with mcp.connect(registry, answers=['x']): pass": "1 of the answers were not asked",
+    "async with mcp.connect(registry, answers=[]) as client:\n"
+    "        await client.call_tool('order', {'book': 'Emma'})": (
+        "there is none of the answers for 'Who gets Emma?'"
+    ),
+    "async with mcp.connect(registry) as client:\n"
+    "        mcp.failed(await client.call_tool('price', {'book': 'Emma'}))": (
+        "the tool has not failed, but returned: 4"
+    ),
+    "async with mcp.connect(registry) as client:\n"
+    "        with mcp.refused(code=1): await client.request('no/such')": "-32601 is not 1",
+}
+"""By what a test does: what it is told."""
+
+
 @pytest.mark.requirement("L8")
-@pytest.mark.parametrize(
-    ("test", "why"),
-    [
-        ("async with mcp.connect(): pass", "has no server to connect to; make a fixture mcp_serv"),
-        (
-            "async with mcp.connect(registry, answers=['x']): pass",
-            "1 of the answers were not asked",
-        ),
-        (
-            "async with mcp.connect(registry, answers=[]) as client:\n"
-            "        await client.call_tool('order', {'book': 'Emma'})",
-            "there is none of the answers for 'Who gets Emma?'",
-        ),
-        (
-            "async with mcp.connect(registry) as client:\n"
-            "        mcp.failed(await client.call_tool('price', {'book': 'Emma'}))",
-            "the tool has not failed, but returned: 4",
-        ),
-        (
-            "async with mcp.connect(registry) as client:\n"
-            "        with mcp.refused(code=1): await client.request('no/such')",
-            "-32601 is not 1",
-        ),
-    ],
-)
-def test_what_is_wrong_is_told(shop: Pytester, test: str, why: str) -> None:
-    assert why in outcome(shop, f"async def test_it(mcp):\n    {test}\n", failed=1)
+def test_what_is_wrong_is_told(shop: Pytester) -> None:
+    tests = [f"async def test_{n}(mcp):\n    {test}\n" for n, test in enumerate(WRONG)]
+    said = outcome(shop, "\n".join(tests), failed=len(WRONG))
+    assert [why for why in WRONG.values() if why not in said] == []
 
 
 def test_a_revision_that_there_is_not_is_named(shop: Pytester) -> None:
