@@ -50,21 +50,9 @@ class PendingCall:
         return self._request.on_progress
 
     async def answer(self, questions: Mapping[str, Json]) -> dict[str, Json]:
-        """Answer a server's questions by the handlers that were given to `connect`.
+        """Answer a server's questions, as `Client.answer` does.
 
-        They are asked side by side. Meanwhile the time limit of the request stands still.
-
-        Args:
-            questions: By key, each with its `method` and `params`, as in `inputRequests`.
-
-        Returns:
-            By key, the results for the server, as in `inputResponses`.
-
-        Raises:
-            McpError: There is no handler for one of them.
-            CallTimeout: `Limits.question_timeout` has passed.
-            ProtocolError: One of them is not a question.
-            Exception: Whatever a handler raises.
+        Meanwhile the time limit of the request stands still.
         """
         with self._limit.paused():
             return await self._session.answer(self._request, questions)

@@ -1,8 +1,8 @@
 """The way of a request, the same for every transport: validate, route, answer.
 
 `begin` finds out who asks and in which revision, and looks the method up in that revision's
-table. What needs no waiting is answered at once; a tool call comes back as a `ToolCall`, which
-is run in a task of its own.
+table. What needs no waiting is answered at once; a call comes back as a `HandlerCall`, which is run
+in a task of its own.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _CLASSES: Final = {
     "Context": "context",
     "Client": "client",
 }
-"""The classes whose attributes are looked up, and how these are called in `names`."""
+"""The classes whose attributes are looked up, and how these are called in `EQUIVALENTS`."""
 _KEYWORDS: Final = {
     "server": "server option",
     "low-level server": "server option",
@@ -37,7 +37,7 @@ _ASYNCIO: Final = frozenset(
 
 @frozen(order=True)
 class Use:
-    """Something that a file uses: `kind` and `name` are those of `names.EQUIVALENTS`."""
+    """Something that a file uses: `kind` and `name` are those of `EQUIVALENTS`."""
 
     line: int
     kind: str
