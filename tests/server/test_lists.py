@@ -173,10 +173,18 @@ async def test_one_item_that_cannot_be_sent_does_not_take_the_list_with_it(revis
     assert "tools bee cannot be listed, and is left out" in caplog.messages
 
 
-MANY = [f"tool{number}" for number in range(1000)]
+MANY = [f"tool{number}" for number in range(100)]
+short_slices = pytest.mark.usefixtures("twenty_at_once")
+
+
+@pytest.fixture
+def twenty_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write so many items of a list at once, so that a hundred are a long list."""
+    monkeypatch.setattr("trio_mcp.server.lists._AT_ONCE", 20)
 
 
 @pytest.mark.requirement("C4", "E9")
+@short_slices
 @each_revision
 async def test_a_long_list_leaves_others_their_turns_when_it_is_first_written(revision):
     async with serving(registry_with(MANY), revision=revision) as (client, _):
@@ -189,6 +197,7 @@ async def test_a_long_list_leaves_others_their_turns_when_it_is_first_written(re
 
 
 @pytest.mark.requirement("C4")
+@short_slices
 async def test_a_list_that_changes_while_it_is_written_is_the_newer_one():
     registry = registry_with(MANY)
     async with serving(registry) as (client, _), turns_of_another_task() as others:
@@ -205,6 +214,7 @@ async def test_a_list_that_changes_while_it_is_written_is_the_newer_one():
 
 
 @pytest.mark.requirement("C4")
+@short_slices
 async def test_a_cursor_that_is_not_ours_is_refused_for_a_long_list_in_the_same_words():
     async with serving(registry_with(MANY)) as (client, _):
         first = await client.request("tools/list", {"cursor": "?"})
@@ -214,6 +224,7 @@ async def test_a_cursor_that_is_not_ours_is_refused_for_a_long_list_in_the_same_
 
 
 @pytest.mark.requirement("C4")
+@short_slices
 async def test_middleware_may_take_something_out_of_a_long_list():
     async def fewer(request: McpRequest, call_next):
         result = await call_next(request)

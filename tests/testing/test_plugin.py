@@ -55,7 +55,7 @@ Pytester = pytest.Pytester
 @pytest.fixture
 def shop(pytester: Pytester, monkeypatch: pytest.MonkeyPatch) -> Pytester:
     monkeypatch.delitem(sys.modules, "shop", raising=False)  # another one, of the command line's
-    gc.collect()  # or a run within this one would be told of what other tests have left behind
+    gc.freeze()  # or a run within this one would be told of what other tests have left behind
     pytester.makepyfile(shop=SHOP)
     pytester.makeini("[pytest]\npythonpath = .\nfilterwarnings = error")
     return pytester
