@@ -286,10 +286,8 @@ class ClientSession:
         are_texts = has_short_texts(request.params)
         if not are_texts and is_large_request(request.params):
             return None  # a thread encodes it, for which a task waits
-        timeout = self.request_timeout if request.timeout is None else request.timeout
-        now, sent = self.now(), None
-        limit = TimeLimit(now + timeout)
-        token = self._progress_token(request, limit, now)
+        sent = None
+        _, limit, token = self._limited(request)
         try:
             params = self._with_meta(request.params, token)
             # Our own `_meta` has been encoded before, with the first request of the session.
@@ -350,14 +348,11 @@ class ClientSession:
                 f"{request.method} is not sent: the server does not have the extension {extension}"
             )
             raise McpError(METHOD_NOT_FOUND, why)
-        timeout = self.request_timeout if request.timeout is None else request.timeout
         params, id = request.params, request.id
         if sent is None:
-            now = self.now()
-            limit = TimeLimit(now + timeout)
-            token = self._progress_token(request, limit, now)
+            timeout, limit, token = self._limited(request)
         else:
-            limit, token = sent.limit, sent.owner
+            timeout, limit, token = self._timeout_of(request), sent.limit, sent.owner
         try:
             for _ in range(_MOST_ROUNDS):
                 if sent is None:
@@ -399,10 +394,7 @@ class ClientSession:
 
         If cancelled, it tells the server to stop, and ignores a late answer.
         """
-        timeout = self.request_timeout if request.timeout is None else request.timeout
-        now = self.now()
-        limit = TimeLimit(now + timeout)
-        token = self._progress_token(request, limit, now)
+        timeout, limit, token = self._limited(request)
         try:
             return await self._transmit(request.method, request.params, token, limit, request.id)
         except DeadlinePassed:
@@ -427,19 +419,23 @@ class ClientSession:
             return await finisher[1](request, result, limit)
         raise DeadlinePassed
 
-    def _progress_token(self, request: ClientRequest, limit: TimeLimit, started: float) -> Json:
-        """Return a token for the progress of a request, if that is of any use.
+    def _timeout_of(self, request: ClientRequest) -> float:
+        return self.request_timeout if request.timeout is None else request.timeout
 
-        Each progress renews the time limit, up to a bound, and goes to the callback.
+    def _limited(self, request: ClientRequest) -> tuple[float, TimeLimit, Json]:
+        """Return the seconds that a request has, its time limit, and a token for its progress.
+
+        Each progress renews the time limit, up to a bound, and goes to the callback. Where that is
+        of no use, there is no token.
         """
-        callback = request.on_progress
-        left, most = limit.deadline - started, self.options.max_timeout
-        is_renewed = left < most and not request.is_exact
-        if callback is None and not (is_renewed and _may_take_long(request)):
-            return None
+        timeout, most, now = self._timeout_of(request), self.options.max_timeout, self.now()
+        limit = TimeLimit(now + timeout)
+        is_renewed = timeout < most and not request.is_exact
+        if request.on_progress is None and not (is_renewed and _may_take_long(request)):
+            return timeout, limit, None
         if is_renewed:
-            limit.renewal, limit.latest = left, started + most
-        return self.notifications.expect_progress(limit, callback)
+            limit.renewal, limit.latest = timeout, now + most
+        return timeout, limit, self.notifications.expect_progress(limit, request.on_progress)
 
     def _transmit(
         self, method: str, params: Params, token: Json, limit: TimeLimit, id: Id | None
