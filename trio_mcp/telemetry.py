@@ -125,9 +125,9 @@ def continued(params: Mapping[str, Json]) -> dict[str, Json]:
     return {**params, "_meta": {**kept, **trace}}
 
 
-def meta_of(params: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Return the `_meta` of a request; nothing if it has none."""
-    meta = params.get("_meta")
+def meta_of(members: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return the `_meta` of parameters, or of a description; nothing if there is none."""
+    meta = members.get("_meta")
     return meta if isinstance(meta, dict) else {}
 
 

@@ -12,6 +12,7 @@ from trio_mcp.errors import ProtocolError
 from trio_mcp.peer.cancellation import CANCELLED, read_cancellation
 from trio_mcp.public import public
 from trio_mcp.registry.changes import KINDS, Change, Kind, ListChanged, ResourceUpdated
+from trio_mcp.telemetry import meta_of
 from trio_mcp.wire.conversion import from_wire
 from trio_mcp.wire.jsonrpc import Id, Json, Notification
 from trio_mcp.wire.notifications import AcknowledgedParams, ResourceUpdatedParams
@@ -136,8 +137,7 @@ class Subscriptions:
         if notification.method == CANCELLED:
             self._cancelled(notification)
             return
-        meta = params.get("_meta")
-        id = meta.get(META_SUBSCRIPTION) if isinstance(meta, dict) else None
+        id = meta_of(params).get(META_SUBSCRIPTION)
         if notification.method == "notifications/subscriptions/acknowledged":
             agreed = from_wire(params, AcknowledgedParams).notifications
             for stream in self._of(id):

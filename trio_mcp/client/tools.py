@@ -16,6 +16,7 @@ from trio_mcp.loggers import logger_of
 from trio_mcp.public import public
 from trio_mcp.registry.changes import Change, ListChanged
 from trio_mcp.schema import SchemaError, Validator, compile_validator
+from trio_mcp.telemetry import meta_of
 from trio_mcp.threads import in_thread, offload
 from trio_mcp.wire.bounds import is_number
 from trio_mcp.wire.conversion import from_wire
@@ -117,8 +118,7 @@ class RemoteTool:
     @property
     def tags(self) -> frozenset[str]:
         """Its tags, which servers of trio-mcp and FastMCP write in its `_meta`."""
-        meta = self.details.get("_meta")
-        return tags_in(meta) if isinstance(meta, dict) else frozenset()
+        return tags_in(meta_of(self.details))
 
     # A cached property would make each attribute of the class slow to read.
     @property
@@ -254,8 +254,7 @@ class ToolTable:
 
     def _timeout_of(self, wire: dict[str, Json]) -> float:
         """Return how long to wait for a tool: longer than its server's own limit."""
-        meta = wire.get("_meta")
-        limit: Json = meta.get(META_TIMEOUT) if isinstance(meta, dict) else None
+        limit: Json = meta_of(wire).get(META_TIMEOUT)
         if not is_number(limit):
             return self._timeout
         return max(self._timeout, min(float(limit), self._max_timeout - _LAG) + _LAG)

@@ -50,7 +50,7 @@ from trio_mcp.peer.lines import decoded
 from trio_mcp.peer.outbound import ConnectionEnded, notification_line
 from trio_mcp.peer.requests import OpenRequests, encoded, is_large_request
 from trio_mcp.peer.time_limits import TimeLimit, pausable
-from trio_mcp.telemetry import carrier_of
+from trio_mcp.telemetry import carrier_of, meta_of
 from trio_mcp.threads import offload
 from trio_mcp.wire import codec
 from trio_mcp.wire.bucket import TokenBucket
@@ -530,15 +530,14 @@ class HttpTransport:
 
 def _version_of(params: Params | None) -> str | None:
     """Return the revision that a modern message names."""
-    meta = (params or {}).get("_meta")
-    version: str | None = meta.get(META_VERSION) if isinstance(meta, dict) else None
+    version: str | None = meta_of(params or {}).get(META_VERSION)
     return version
 
 
 def _trace_of(params: Params | None) -> dict[str, str]:
     """Return the trace that a request is part of, for what stands on the way and reads headers."""
-    meta = (params or {}).get("_meta")
-    return carrier_of(meta) if isinstance(meta, dict) and "traceparent" in meta else {}
+    meta = meta_of(params or {})
+    return carrier_of(meta) if "traceparent" in meta else {}
 
 
 def _value(body: bytes, limit: int) -> Json:
