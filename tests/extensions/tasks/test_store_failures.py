@@ -341,6 +341,17 @@ async def test_a_short_task_is_two_commits_and_a_look_at_its_result() -> None:
         assert store.asked == {"commit": 2, "get": 1}
 
 
+async def test_short_tasks_that_are_made_together_do_not_wait_in_the_store() -> None:
+    """Those that have begun end in the next turn of the scheduler, and leave their slots."""
+    store, ours = Counting(), TasksClient()
+    async with client_of(make(store=store, max_running=2), ours):
+        async with trio.open_nursery() as nursery:
+            for _ in range(4):
+                nursery.start_soon(ours.start, "add", {"a": 1, "b": 2})
+        await wait_all_tasks_blocked()
+        assert store.asked == {"commit": 2 * 4}
+
+
 @pytest.mark.parametrize("remembered", [0, 2, 5])
 async def test_a_short_task_that_waits_is_claimed_and_begun_without_being_read(
     remembered: int, monkeypatch: pytest.MonkeyPatch

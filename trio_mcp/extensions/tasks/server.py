@@ -254,7 +254,7 @@ class Tasks(ServerExtension):
         call = KeptCall.of(request, options)
         owner = owner_key(request.principal or request.context.client_address or "")
         host = state.worker.host
-        lease = self._lease if host.slots.take(owner) else None
+        lease = self._lease if await host.slots.take_soon(owner) else None
         made = None
         try:
             made = await state.kept.create(record, call, owner, lease=lease)
