@@ -146,6 +146,7 @@ async def test_a_call_that_is_late_is_ended_alone(autojump_clock: Any) -> None:
         ({"mcp-name": None}, 400),
         ({"mcp-protocol-version": "2025-11-25"}, 400),
         ({"x-more": "nothing else"}, 200),
+        ({"x-forwarded-for": "192.0.2.1"}, 200),
     ],
 )
 async def test_a_head_that_differs_is_looked_at_again(other: dict[str, Any], status: int) -> None:
@@ -159,7 +160,7 @@ async def test_a_head_that_differs_is_looked_at_again(other: dict[str, Any], sta
 
 
 LENGTH = (b"content-length", b"7")
-FIELDS = [(b"host", b"localhost"), LENGTH, (b"accept", b"*/*"), (b"x-end", b"1")]
+FIELDS = [(b"host", b"localhost"), LENGTH, (b"accept", b"*/*"), (b"mcp-session-id", b"1")]
 
 
 def scope_of(fields: list[tuple[bytes, bytes]], **more: Any) -> dict[str, Any]:
@@ -167,17 +168,39 @@ def scope_of(fields: list[tuple[bytes, bytes]], **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("order", list(permutations(FIELDS)))
-def test_an_app_knows_a_head_by_all_but_the_length(order: Any) -> None:
+def test_requests_share_a_head_whose_length_and_session_differ(order: Any) -> None:
     known = RequestHead(scope_of(list(order)), {})
     assert known.headers_of(scope_of(list(order))) == dict(order)
-    other = [(name, b"12345" if name == b"content-length" else value) for name, value in order]
-    assert known.headers_of(scope_of(other)) == dict(other)
-    for at in range(len(order)):
-        for put in ([], [(b"x-new", b"1")], [LENGTH, LENGTH], [order[at - 1]]):
-            changed = [*order[:at], *put, *order[at + 1 :]]
-            assert known.headers_of(scope_of(changed)) is None
+    for name in (b"content-length", b"mcp-session-id"):
+        other = [(key, b"12345" if key == name else value) for key, value in order]
+        assert known.headers_of(scope_of(other)) == dict(other)
+        without = [field for field in order if field[0] != name]
+        for fields in (without, [*without, (b"authorization", b"Bearer x")]):
+            assert known.headers_of(scope_of(fields)) == dict(fields)
+    twice = known.headers_of(scope_of([*order, LENGTH]))
+    assert twice == {**dict(order), b"content-length": b"7, 7"}
     for about in ({"method": "GET"}, {"path": "/"}, {"root_path": "/at"}, {"client": ("::2", 1)}):
-        assert known.headers_of(scope_of(other, **about)) is None
+        assert known.headers_of(scope_of(list(order), **about)) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"host",
+        b"origin",
+        b"x-forwarded-for",
+        b"content-type",
+        b"accept",
+        b"mcp-protocol-version",
+        b"mcp-method",
+        b"mcp-name",
+    ],
+)
+def test_requests_share_no_head_whose_checks_may_end_otherwise(name: bytes) -> None:
+    rest = [field for field in FIELDS if field[0] != name]
+    fields, other = [*rest, (name, b"one")], [*rest, (name, b"two")]
+    for known, changed in permutations([fields, other, rest, [*fields, (name, b"one")]], 2):
+        assert RequestHead(scope_of(known), {}).headers_of(scope_of(changed)) is None
 
 
 def test_apps_on_one_connection_share_no_head() -> None:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, Final
 
-from trio_mcp.transports.http.server.asgi import Scope
+from trio_mcp.transports.http.server.asgi import Headers, Scope
 
 _MOST_KEPT: Final = 16 * 1024
 """Bytes of a head that is kept. Many connections may be open, and not all servers bound a head."""
+
+_DECISIVE: Final = (
+    b"host",
+    b"origin",
+    b"x-forwarded-for",
+    b"content-type",
+    b"accept",
+    b"mcp-protocol-version",
+    b"mcp-method",
+    b"mcp-name",
+)
+"""The headers that decide on what is noted of a head."""
 
 
 class RequestHead:
     """What an app knows of a request from its head alone.
 
-    Requests that follow one another on a connection share one, if their heads are equal but for the
-    length of the body. So only what depends on the head, and on nothing else that may change, is
-    noted here.
+    Requests that follow one another on a connection share one, if they agree on the method, the
+    path, and the headers that are named above. Their tokens and sessions may differ, say. So only
+    what depends on these, and on nothing else that may change, is noted here.
     """
 
     visitor: tuple[str, tuple[tuple[bytes, bytes], ...]] | None = None
@@ -32,20 +45,16 @@ class RequestHead:
         self.path: Final[str] = _path_below(root, path) if root else path
         client: Any = scope.get("client")
         self.peer: Final[str | None] = client[0] if client else None
-        given = list(scope["headers"])
-        headers = dict(given)
-        if len(headers) < len(given):  # some are repeated
-            headers = {}
-            for name, value in given:
-                headers[name] = headers[name] + b", " + value if name in headers else value
-        self.headers: Final = headers
+        self._given: Final[Headers] = list(scope["headers"])
+        self.headers: Final = _by_name(self._given)
+        """Those of the first request that has it."""
         self.digests: Final = digests
         """The digest of the last token on the connection, by its header."""
         self._seen = self.method, root, path, client
-        self._given = given
+        self._decisive = tuple(map(self.headers.get, _DECISIVE))
 
     def headers_of(self, scope: Scope) -> dict[bytes, bytes] | None:
-        """Return the headers of a request, if it has this head but for the length of its body."""
+        """Return the headers of a request, if it shares this head."""
         if self._seen != (
             scope["method"],
             scope.get("root_path"),
@@ -56,10 +65,8 @@ class RequestHead:
         given = scope["headers"]
         if given == self._given:
             return self.headers
-        headers = dict(given)
-        length = headers.get(b"content-length")
-        same = len(headers) == len(given) and headers == {**self.headers, b"content-length": length}
-        return headers if same else None
+        headers = _by_name(given)
+        return headers if self._decisive == tuple(map(headers.get, _DECISIVE)) else None
 
 
 def head_of(
@@ -77,12 +84,21 @@ def head_of(
         headers = last.headers_of(scope)
         if headers is not None:
             return last, headers
-    size = len(scope["path"]) + sum(len(name) + len(value) for name, value in scope["headers"])
-    if size > _MOST_KEPT:
+    if len(scope["path"]) + sum(map(len, chain.from_iterable(scope["headers"]))) > _MOST_KEPT:
         head = RequestHead(scope, {})
     else:
         head = kept[app] = RequestHead(scope, {} if last is None else last.digests)
     return head, head.headers
+
+
+def _by_name(given: Headers) -> dict[bytes, bytes]:
+    """Return headers by their names; of a repeated one, all values with commas between."""
+    headers = dict(given)
+    if len(headers) < len(given):
+        headers = {}
+        for name, value in given:
+            headers[name] = headers[name] + b", " + value if name in headers else value
+    return headers
 
 
 def _path_below(root: str, path: str) -> str:

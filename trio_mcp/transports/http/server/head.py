@@ -82,7 +82,7 @@ class HeadReader:
         self._max_bytes = max_bytes
         self._max_headers = max_headers
         self._last: Head | None = None
-        self._before = self._digits = self._after = b""  # the parts of the last one
+        self._raw = self._before = self._after = b""  # the last one, and around its Content-Length
         self._scanned = 0  # bytes of the buffer in which no head ends
         self._skipped = False
 
@@ -92,10 +92,15 @@ class HeadReader:
         Raises:
             Refused: It is malformed, ambiguous or too large, or would be if it went on.
         """
-        if self._last is not None and buffer.startswith(self._before):
-            head = self._take_similar(buffer, self._last)
-            if head is not None:
-                return head
+        last = self._last
+        if last is not None:
+            if buffer.startswith(self._raw):
+                self._begin_after(buffer, len(self._raw))
+                return last
+            if buffer.startswith(self._before):
+                head = self._take_similar(buffer, last)
+                if head is not None:
+                    return head
         if buffer.startswith(_LINE_END) and not self._skipped:
             self._skipped = True  # old clients send one empty line after a body
             del buffer[:2]
@@ -105,30 +110,27 @@ class HeadReader:
             return None
         if end > self._max_bytes:
             raise self._too_large(buffer)
-        raw = bytes(memoryview(buffer)[:end])
+        raw = self._raw = bytes(memoryview(buffer)[:end])
         self._begin_after(buffer, end)
         self._last = parse_head(raw, self._max_headers)
         line = _LENGTH_LINE.search(raw)
         start, stop = (end, end) if line is None else line.span(1)
-        self._before, self._digits, self._after = raw[:start], raw[start:stop], raw[stop:]
+        self._before, self._after = raw[:start], raw[stop:]
         return self._last
 
     def _take_similar(self, buffer: bytearray, last: Head) -> Head | None:
-        """Take a head that begins like the last one, if it goes on like that as well."""
+        """Take a head that begins like the last one, if only its Content-Length is another."""
         start = len(self._before)
-        stop = start + len(self._digits)
-        if not buffer.startswith(self._after, stop):  # perhaps it has more digits, or less
-            stop = buffer.find(_LINE_END, start, start + 17)
-            if stop < 0 or not buffer.startswith(self._after, stop):
-                return None
+        stop = buffer.find(_LINE_END, start, start + 17)
+        if stop < 0 or not buffer.startswith(self._after, stop):
+            return None
         digits, end = bytes(memoryview(buffer)[start:stop]), stop + len(self._after)
-        if digits != self._digits:
-            if not digits.isdigit() or end > self._max_bytes:
-                return None
-            last = self._last = last.with_length(digits)
-            self._digits = digits
+        if not digits.isdigit() or end > self._max_bytes:
+            return None
+        self._raw = self._before + digits + self._after
         self._begin_after(buffer, end)
-        return last
+        self._last = last.with_length(digits)
+        return self._last
 
     def _begin_after(self, buffer: bytearray, end: int) -> None:
         del buffer[:end]
