@@ -447,14 +447,17 @@ def _check_version(http: HttpRequest) -> None:
 
 
 def _session_of(http: HttpRequest, caller: Caller = UNKNOWN_CALLER) -> Session:
+    # By position, as each request needs one: keywords take half of the time.
     return Session(
-        address=http.client_address,
-        http_request_id=http.id,
-        network=HTTP,
-        caller=caller,
-        principal=http.principal,
-        authorization=http.authorization,
-        headers=http.headers,
+        None,
+        http.client_address,
+        http.id,
+        HTTP,
+        None,
+        caller,
+        http.principal,
+        http.authorization,
+        http.headers,
     )
 
 

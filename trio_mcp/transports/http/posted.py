@@ -17,6 +17,7 @@ from trio_mcp.peer.lines import decoded
 from trio_mcp.registry.catalogue import Catalogue
 from trio_mcp.telemetry import trace_of
 from trio_mcp.threads import SHORT_JSON
+from trio_mcp.transports.http.bodies import SHORT
 from trio_mcp.transports.http.request import EVENTS, JSON, HttpRequest, Refusal
 from trio_mcp.wire.errors import HEADER_MISMATCH, INVALID_REQUEST, McpError
 from trio_mcp.wire.headers import Path, decode_value
@@ -51,7 +52,9 @@ async def read_message(http: HttpRequest, limits: Limits) -> tuple[Message, byte
         Refusal: It is too long (413), or no message (400).
         Disconnected: The client left before all of it had come.
     """
-    body = await http.body(limits.max_message_bytes)
+    body, limit = http.take_body(), limits.max_message_bytes
+    if body is None or len(body) > min(SHORT, limit):
+        body = await http.body(limit, body)
     if len(body) < SHORT_JSON:  # most of them, by the shortest way
         message = decode(body, limits.max_batch, limits.max_message_values)
     else:

@@ -179,14 +179,22 @@ class HttpRequest:
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
-    async def body(self, limit: int) -> bytes:
+    def take_body(self) -> bytes | None:
+        """Take all of the body, if it has come with the head; its length is not bounded here."""
+        return None if self._direct is None else self._direct.take_body()
+
+    async def body(self, limit: int, taken: bytes | None = None) -> bytes:
         """Read the body.
+
+        Args:
+            limit: How many bytes it may have.
+            taken: What `take_body` has given.
 
         Raises:
             Refusal: It is longer than `limit` bytes (413), or there is no room for it (429).
             Disconnected: The client left.
         """
-        piece, more = None if self._direct is None else self._direct.take_body(), False
+        piece, more = self.take_body() if taken is None else taken, False
         if piece is None:
             length = self.headers.get(b"content-length", b"")
             if length.isdigit() and (len(length) > 18 or int(length) > limit):
@@ -240,20 +248,24 @@ class HttpRequest:
         body, self.long_body = self.long_body, None
         return body
 
-    async def respond(
+    def respond(
         self,
         status: int,
         body: Body = b"",
         content_type: bytes = JSON,
         headers: Iterable[Header] = (),
-    ) -> None:
+    ) -> Awaitable[None]:
         """Answer with a body. Pieces are taken out as they are sent."""
         if self._direct is not None and body.__class__ is bytes and 0 < len(body) <= _PIECE_BYTES:
             self.started, self.status = True, status
             fields = (*headers, (b"content-type", content_type), *self.answer_headers)
-            await self._direct.respond(status, fields, body)
-            return
+            return self._direct.respond(status, fields, body)
         pieces = pieces_of(body) if isinstance(body, bytes) else body
+        return self._respond_in_pieces(status, pieces, content_type, headers)
+
+    async def _respond_in_pieces(
+        self, status: int, pieces: Pieces, content_type: bytes, headers: Iterable[Header]
+    ) -> None:
         head = list(headers)
         length = sum(map(len, pieces))
         if status != _NOT_MODIFIED:  # which would speak of the body that it does not have
