@@ -156,6 +156,7 @@ def test_entries_of_a_server_elsewhere_are_shown_as_well(cli: CommandLine, tmp_p
     ]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("importing")
 def test_the_command_shows_them(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "small.py").write_text(SERVER)

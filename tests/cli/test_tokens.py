@@ -37,7 +37,10 @@ def guarded() -> Iterator[str]:
         ["prompt", "review", "book=Emma"],
         ["inspect"],
         ["doctor"],
-        ["bench", "variable", "name=NONE", "--seconds", "0.05", "--in-flight", "1"],
+        pytest.param(
+            ["bench", "variable", "name=NONE", "--seconds", "0.05", "--in-flight", "1"],
+            marks=pytest.mark.long,
+        ),
     ],
     ids=lambda words: words[0],
 )

@@ -23,8 +23,9 @@ QUOTED = re.findall(r"^### `(.+)`$", PAGE, re.MULTILINE)
 def texts_of(module: ast.Module) -> list[str]:
     """The texts of a module, with `…` for what is filled in when the program runs."""
     found = []
-    docstrings = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
-    for node in ast.walk(module):
+    nodes = list(ast.walk(module))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if id(node) in docstrings:
             continue
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

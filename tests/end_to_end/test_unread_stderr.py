@@ -33,8 +33,6 @@ async def say(text: str) -> str:
     how = sys.argv[2]
     if how == "print":
         print(text)
-    elif how == "stderr":
-        print(text, file=sys.stderr)
     else:
         logging.getLogger("mine").info(text)
     return text
@@ -60,9 +58,7 @@ def unread() -> Iterator[tuple[int, int]]:
     os.close(theirs)
 
 
-@pytest.mark.parametrize(
-    ("way", "how"), [("trio", "print"), ("trio", "stderr"), ("trio", "log"), ("asyncio", "log")]
-)
+@pytest.mark.parametrize(("way", "how"), [("trio", "print"), ("trio", "log"), ("asyncio", "log")])
 async def test_all_calls_are_answered_and_the_end_is_an_end(
     way: str, how: str, unread: tuple[int, int]
 ) -> None:

@@ -277,7 +277,8 @@ async def test_a_schema_that_cannot_be_checked_here_is_left_to_the_server(proper
     ],
 )
 async def test_a_client_is_not_held_up_by_a_schema(property, value, words, checks, monkeypatch):
-    monkeypatch.setattr("trio_mcp.schema.engine._SECONDS", (0.05, 0.5))
+    if words == "too much work":
+        monkeypatch.setattr("trio_mcp.schema.engine._SECONDS", (0.05, 0.2))
     tool = RemoteTool("odd", None, {"type": "object", "properties": {"value": property}})
     problem = await tool.check({"value": value})
     assert words in (problem or "")

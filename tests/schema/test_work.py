@@ -133,7 +133,7 @@ def test_much_that_is_valid(schema: dict[str, Any], value: Any) -> None:
 def test_what_would_hold_up_others(
     schema: dict[str, Any], value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trio_mcp.schema.engine._SECONDS", (0.05, 0.2))
+    monkeypatch.setattr("trio_mcp.schema.engine._SECONDS", (0.05, 0.1))
     assert compile_validator(schema)(value) == TOO_MUCH
 
 

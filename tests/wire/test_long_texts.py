@@ -212,9 +212,9 @@ def test_long_integers_around_a_long_text_are_kept():
 @pytest.mark.parametrize(
     "wrong", ["\x01", "\n", r"\x", r"\ud800", r"\udc00\ud800", '"', "\\", '",', '":', '"]', '"}']
 )
-@pytest.mark.parametrize("place", [0, 1_000, 131_072, 300_000])
+@pytest.mark.parametrize("place", [0, 1_000, 131_072, 270_000])
 def test_what_is_not_json_is_a_parse_error(wrong, place):
-    text = "x" * place + wrong + "x" * (400_000 - place)
+    text = "x" * place + wrong + "x" * (280_000 - place)
     block = '{"text":"' + "x" * 30_000 + '"}'
     for value in (
         f'{{"text":"{text}"}}',
