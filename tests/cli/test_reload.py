@@ -19,7 +19,7 @@ from trio_mcp import connect
 from trio_mcp.background import background_nursery
 from trio_mcp.cli.reload import watching as watching_module
 from trio_mcp.cli.reload.client_state import ClientState
-from trio_mcp.cli.reload.command import Relay
+from trio_mcp.cli.reload.command import RestartingRelay
 from trio_mcp.cli.reload.watching import PacedChanges, watching
 from trio_mcp.errors import CannotReach
 from trio_mcp.wire.jsonrpc import encode
@@ -229,7 +229,7 @@ DIES = [sys.executable, "-I", "-S", "-c", "input(); raise SystemExit(3)"]
 async def test_what_a_server_has_not_answered_at_its_exit_is_answered_then() -> None:
     client, ours = trio.testing.memory_stream_pair()
     to_relay, changes = trio.open_memory_channel[None](1)
-    relay = Relay(ours, partial(trio.run_process, DIES, check=False), changes, timeout=60)
+    relay = RestartingRelay(ours, partial(trio.run_process, DIES, check=False), changes, timeout=60)
     with to_relay, trio.fail_after(60):
         async with background_nursery(relay.run):
             await client.send_all(lines(call(1, "version")))
@@ -252,7 +252,7 @@ async def test_a_client_that_reads_no_more_has_gone(server: list[str]) -> None:
     with to_relay, trio.fail_after(60):
         await client.send_all(lines(call(1, "version")))
         run = partial(trio.run_process, server, check=False)
-        await Relay(ours, run, changes, timeout=60).run()
+        await RestartingRelay(ours, run, changes, timeout=60).run()
 
 
 async def version_of(server: Server, start: int) -> str:

@@ -17,7 +17,7 @@ import pytest
 from trio_mcp.registry.files import (
     NotFound,
     TooLarge,
-    is_text,
+    is_text_file,
     list_files_below,
     media_type_of,
     read_file_below,
@@ -697,14 +697,14 @@ def test_media_types_are_guessed_from_names(path, media_type):
     ],
 )
 def test_text_is_what_the_type_and_the_bytes_say(media_type):
-    assert is_text("naïve".encode(), media_type)
-    assert is_text(b"", media_type)
-    assert not is_text("naïve".encode("latin-1"), media_type)
-    assert not is_text(b"\xff\xfe", media_type)
+    assert is_text_file("naïve".encode(), media_type)
+    assert is_text_file(b"", media_type)
+    assert not is_text_file("naïve".encode("latin-1"), media_type)
+    assert not is_text_file(b"\xff\xfe", media_type)
 
 
 @pytest.mark.parametrize(
     "media_type", ["application/octet-stream", "image/png", "application/gzip", "", "texts/plain"]
 )
 def test_other_types_are_no_text(media_type):
-    assert not is_text(b"plain", media_type)
+    assert not is_text_file(b"plain", media_type)

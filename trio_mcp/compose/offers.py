@@ -103,10 +103,10 @@ class Offers:
                 found.setdefault(name, item)
         return list(found.values())
 
-    def rules(self, table: Table, name: str) -> tuple[Shown, ...]:
+    def rules(self, table: Table, name: str) -> tuple[ShownByServer, ...]:
         """Return who sees something by that name, as a rule, unless everybody does."""
         everywhere = all(name in named for named in self._lists[table].values())
-        return () if everywhere else (Shown(self, table, name),)
+        return () if everywhere else (ShownByServer(self, table, name),)
 
     def shows(self, table: Table, name: str, abilities: Abilities) -> bool:
         """Whether something is listed for some abilities; if that is not known, for none."""
@@ -139,7 +139,7 @@ class Offers:
 
 
 @frozen
-class Shown:
+class ShownByServer:
     """A rule of visibility: who has the abilities for which something is listed sees it."""
 
     offers: Offers

@@ -143,13 +143,13 @@ class Catalogue(Provider):
         self._own[table] -= 1
 
     def add_extension(self, extension: Extension) -> None:
-        from trio_mcp.registry.extensions import described
+        from trio_mcp.registry.extensions import added_by
 
         if self._times_open:
             raise RuntimeError(f"registry {self.name!r} is being served; add extensions before")
         if self.followers:
             raise SchemaError(f"registry {self.name!r} is mounted; add extensions before")
-        own = (*self._own_extensions, described(extension))
+        own = (*self._own_extensions, added_by(extension))
         self._take_extensions(_extensions_of(own, self.mounts))
         self._own_extensions = own
         extension.added_to(self.registry)

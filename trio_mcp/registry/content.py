@@ -15,7 +15,7 @@ from attrs import field, frozen
 from attrs.validators import instance_of, optional
 
 from trio_mcp.public import public
-from trio_mcp.registry.files import UNKNOWN_TYPE, is_text, media_type_of
+from trio_mcp.registry.files import UNKNOWN_TYPE, is_text_file, media_type_of
 from trio_mcp.registry.results import ContentSource
 from trio_mcp.wire.content import (
     Annotations,
@@ -176,7 +176,7 @@ class File(_Media):
         data = self.read()
         usual = self.path.name if self.path is not None else f"data.{self.format or 'bin'}"
         uri = self.uri or f"file:///{quote(self.name or usual)}"
-        if is_text(data, self.mime_type):
+        if is_text_file(data, self.mime_type):
             text = TextResourceContents(uri, data.decode(), mime_type=self.mime_type)
             return EmbeddedResource(text, annotations=self.annotations)
         blob = BlobResourceContents(uri, data, mime_type=self.mime_type)

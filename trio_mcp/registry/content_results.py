@@ -14,7 +14,7 @@ from trio_mcp.registry.results import (
     ContentSource,
     ReturnsContent,
     check_structure,
-    json_of,
+    plain_of,
     text_and_structure,
     text_of,
     with_structure,
@@ -87,4 +87,4 @@ def _block(tool: ReturnsContent, value: Any) -> ContentBlock:
         return value.to_content()
     if isinstance(value, ContentBlock):
         return value
-    return TextContent(text_of(tool, json_of(tool, value)))
+    return TextContent(text_of(tool, plain_of(tool, value)))

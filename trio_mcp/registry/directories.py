@@ -13,7 +13,7 @@ from trio_mcp.registry.context import Context
 from trio_mcp.registry.files import (
     NotFound,
     TooLarge,
-    is_text,
+    is_text_file,
     list_files_below,
     media_type_of,
     read_file_below,
@@ -34,7 +34,7 @@ from trio_mcp.wire.errors import ResourceNotFound, ToolError
 _CONTEXT: Final = "_context"
 
 
-class Directory:
+class DirectoryResource:
     """The files below a directory, as a family of resources (`Registry.add_directory`)."""
 
     def __init__(self, uri: str, root: Path, max_bytes: int, mime_type: str | None) -> None:
@@ -64,7 +64,7 @@ def _variable_of(uri: str) -> str:
     return variable
 
 
-class File:
+class FileResource:
     """A file as a resource (`Registry.add_file`)."""
 
     def __init__(self, uri: str, path: Path, max_bytes: int, mime_type: str | None) -> None:
@@ -117,6 +117,6 @@ async def _read(
 
 def _contents(uri: str, data: bytes, mime_type: str | None, path: str) -> ResourceContents:
     kind = mime_type or media_type_of(path)
-    if is_text(data, kind):
+    if is_text_file(data, kind):
         return TextResourceContents(uri, data.decode(), mime_type=kind)
     return BlobResourceContents(uri, data, mime_type=kind)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trio_mcp.auth.authorization import Authorization
 
 
-class Watcher(Protocol):
+class TopicWatcher(Protocol):
     """Subscribes a client to topics of an extension."""
 
     def watch(self, key: str, value: str | None) -> None: ...
@@ -66,7 +66,7 @@ class ExtensionRequest:
     questions."""
     context: Context = Factory(lambda self: Context(tool=self.method), takes_self=True)
     """The way to talk back to the sender: progress, log, questions."""
-    _watcher: Watcher | None = field(default=None, repr=False)
+    _watcher: TopicWatcher | None = field(default=None, repr=False)
 
     @property
     def meta(self) -> dict[str, Json]:

@@ -133,7 +133,7 @@ class Added:
         return evolve(self, methods=methods, owners=self.owners or (provider,))
 
 
-def described(extension: Extension) -> Added:
+def added_by(extension: Extension) -> Added:
     """Ask an extension what it adds, or raise `SchemaError` if it is not well made."""
     if isinstance(extension, type) or not hasattr(extension, "opened"):
         raise SchemaError(f"an extension must be a ServerExtension, not {extension!r:.100}")

@@ -281,7 +281,7 @@ def media_type_of(path: str) -> str:
     return guessed or UNKNOWN_TYPE
 
 
-def is_text(data: bytes, media_type: str) -> bool:
+def is_text_file(data: bytes, media_type: str) -> bool:
     """Whether data is text: its media type says so, and it is UTF-8."""
     kind = media_type.partition(";")[0].strip().lower()
     if not (kind.startswith("text/") or kind in _TEXTUAL or kind.endswith(_TEXTUAL_SUFFIXES)):

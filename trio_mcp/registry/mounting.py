@@ -18,7 +18,7 @@ from trio_mcp.registry.context import Context, inside
 from trio_mcp.registry.kinds import LISTED, RefType, Table
 from trio_mcp.registry.mount_info import MountInfo
 from trio_mcp.registry.provider import Provider
-from trio_mcp.registry.selection import TAG, check_chosen, described, means, unknown
+from trio_mcp.registry.selection import TAG, check_chosen, described, means, unknown_choices
 from trio_mcp.registry.tools import LONGEST_NAME, NAME_CHARACTERS
 from trio_mcp.registry.uri_prefix import add_prefix, remove_prefix, translated, translator
 from trio_mcp.schema import SchemaError
@@ -346,5 +346,5 @@ def unknown_in(provider: Provider, view: View) -> Iterator[str]:
     for noun, names in {**wanted, "tool, resource or prompt": view.only or ()}.items():
         tables = [table for table, kind in LISTED.items() if kind.capability == f"{noun}s"]
         known = [name for name in names if not provider.may_get(name)]
-        for problem in unknown(known, described(provider, tables or LISTED), noun):
+        for problem in unknown_choices(known, described(provider, tables or LISTED), noun):
             yield f"{provider.name!r} has {problem}"

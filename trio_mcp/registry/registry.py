@@ -451,11 +451,11 @@ class Registry:
         Raises:
             SchemaError: As for `resource`, or the URI does not have exactly one variable.
         """
-        from trio_mcp.registry.directories import Directory
+        from trio_mcp.registry.directories import DirectoryResource
         from trio_mcp.registry.resources import ResourceTemplate
 
         check_bound("max_bytes", max_bytes)
-        directory = Directory(uri, Path(root), max_bytes, options.get("mime_type"))
+        directory = DirectoryResource(uri, Path(root), max_bytes, options.get("mime_type"))
         shown: FileOptions = {**directory.described, **options}
         made = self.add_resource(uri, directory.function, **shown)
         assert isinstance(made, ResourceTemplate)
@@ -481,11 +481,11 @@ class Registry:
         Raises:
             SchemaError: As for `resource`, or the URI has variables.
         """
-        from trio_mcp.registry.directories import File
+        from trio_mcp.registry.directories import FileResource
         from trio_mcp.registry.resources import Resource
 
         check_bound("max_bytes", max_bytes)
-        file = File(uri, Path(path), max_bytes, options.get("mime_type"))
+        file = FileResource(uri, Path(path), max_bytes, options.get("mime_type"))
         shown: ResourceOptions = {**file.described, **options}
         made = self.add_resource(uri, file.read, **shown)
         assert isinstance(made, Resource)

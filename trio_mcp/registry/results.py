@@ -95,7 +95,7 @@ def plain_result(tool: ReturnsContent, value: Any, revision: Revision) -> dict[s
 
 def text_and_structure(tool: ReturnsContent, value: Any) -> tuple[str | None, Json]:
     """Return the text and the structured content of a plain value, or raise `InvalidResult`."""
-    plain = json_of(tool, value)
+    plain = plain_of(tool, value)
     if value is None and tool.check_output is None:
         return None, None
     is_structured = isinstance(plain, dict) or tool.check_output is not None
@@ -129,7 +129,7 @@ def with_structure(
     return wire
 
 
-def json_of(tool: ReturnsContent, value: Any) -> Json:
+def plain_of(tool: ReturnsContent, value: Any) -> Json:
     if isinstance(value, BYTES):  # base64 without a media type would be of no use
         raise invalid_result(value, f"tool {tool.name}")
     try:

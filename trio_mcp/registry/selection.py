@@ -66,10 +66,10 @@ class Selection:
         return chosen and not means(self.leave_out, name, description)
 
     def unknown(self, provider: Any) -> Iterator[str]:
-        """Say of each name and tag that nothing of the registry has (`unknown`)."""
+        """Say of each name and tag that nothing of the registry has (`unknown_choices`)."""
         chosen = [*(self.only or ()), *self.leave_out]
         named = [name for name in chosen if not provider.may_get(name)]
-        return unknown(named, described(provider, LISTED), "tool, resource or prompt")
+        return unknown_choices(named, described(provider, LISTED), "tool, resource or prompt")
 
 
 def selection_of(only: Any, leave_out: Any) -> Selection | None:
@@ -91,7 +91,9 @@ def described(provider: Any, tables: Iterable[Any]) -> list[tuple[str, Any]]:
     return [(entry.name, entry.description) for entry in found]
 
 
-def unknown(chosen: Iterable[str], items: Collection[tuple[str, Any]], noun: str) -> Iterator[str]:
+def unknown_choices(
+    chosen: Iterable[str], items: Collection[tuple[str, Any]], noun: str
+) -> Iterator[str]:
     """Say of each name or tag that nothing has: which one it is, and what may be meant.
 
     Args:

@@ -124,7 +124,7 @@ class Model:
         try:
             return self._adapter.validate_json(text)
         except sys.modules["pydantic"].ValidationError as error:
-            raise Refused(value, error) from None
+            raise RefusedByModel(value, error) from None
 
     def write(self, value: Any) -> Any:
         """Make JSON of a Python value, or raise `TypeError`."""
@@ -321,7 +321,7 @@ def _schema_error(annotation: Any, error: Exception) -> SchemaError:
     return SchemaError(f"Pydantic has no JSON Schema for {name}: {said}")
 
 
-class Refused(ConversionError):
+class RefusedByModel(ConversionError):
     """A value that Pydantic has refused, with the first few reasons of its `ValidationError`."""
 
     def __init__(self, value: Any, error: Any) -> None:

@@ -69,7 +69,7 @@ def request_for(
 
 @frozen
 class SessionWatcher:
-    """Has a legacy client told of what an extension tells of (a `Watcher`)."""
+    """Has a legacy client told of what an extension tells of (a `TopicWatcher`)."""
 
     identifier: str
     context: RequestContext

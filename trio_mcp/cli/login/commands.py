@@ -21,8 +21,8 @@ from trio_mcp.cli.login.store import (
     about,
     client_options,
     is_good,
+    kept_where,
     login_store,
-    place_of,
     renews,
     require_auth,
 )
@@ -182,7 +182,7 @@ def logout(
         if is_good(login) or renews(login):
             screen.note(run_async(partial(_end, login)))
     if everywhere:
-        screen.text(f"No logins are left in {place_of(store)}.")
+        screen.text(f"No logins are left in {kept_where(store)}.")
     return OK
 
 

@@ -50,7 +50,7 @@ def require_auth() -> None:
     require("joserfc", "logging in", "auth")
 
 
-def place_of(store: TokenStore) -> str:
+def kept_where(store: TokenStore) -> str:
     return str(store.path) if isinstance(store, FileStore) else "the keyring"
 
 

@@ -67,7 +67,7 @@ def serve_reloading(
                 if broken is not None:
                     await _serve_over_http(run, PacedChanges(changes), broken)
                 async with open_stdio() as client:
-                    relay = Relay(client, run, PacedChanges(changes), timeout)
+                    relay = RestartingRelay(client, run, PacedChanges(changes), timeout)
                     watch = [] if outlive_parent else [relay.end_with_parent]
                     async with background_nursery(*watch):
                         await relay.run()
@@ -97,7 +97,7 @@ def _told_of_exit(status: int | None) -> str:
 
 
 @define(eq=False, slots=False)
-class Relay:
+class RestartingRelay:
     """Passes lines between a client and the current server."""
 
     _client: trio.abc.Stream
