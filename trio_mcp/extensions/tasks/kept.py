@@ -69,24 +69,19 @@ class NoRoom(Exception):
 
 
 @frozen
-class Bounds:
-    """What tasks may take up."""
+class Bound:
+    """How much there may be of something; `None` is any amount."""
 
-    unfinished: float = inf
-    """How many may be unfinished."""
-    kept_bytes: float = inf
-    """Bytes of calls, answers and results."""
-    share: float = 1.0
-    """The part of both that one owner may have."""
+    all: int | None = None
+    one_owner: int | None = None
 
-    def part(self, amount: float, owner: str) -> int | None:
-        """Return how much of an amount all may have, or one owner; `None` if it is endless."""
-        if owner:
-            amount = max(1, amount * self.share)
-        return None if amount == inf else int(amount)
+    @classmethod
+    def shared(cls, amount: float, share: float) -> Bound:
+        """Bound an amount, of which one owner may have a part."""
+        return cls() if amount == inf else cls(int(amount), max(1, int(amount * share)))
 
 
-_ENDLESS: Final = Bounds()
+_ENDLESS: Final = Bound()
 _EACH: Final = 1536
 """Bytes that a task counts for besides: its entries and their indexes, as measured in memory."""
 
@@ -111,11 +106,6 @@ class Claim:
         """Read an entry of `queue` or `begun`, or raise `ValueError`."""
         runs, size, owner, *_ = [*entry.value.decode().split(" "), "0", ""]
         return cls(entry.key, entry.version, int(runs), int(size), owner)
-
-    @property
-    def whose(self) -> Sequence[str]:
-        """Whose shares it takes up: that of all, and that of its owner."""
-        return ("", self.owner) if self.owner else ("",)
 
     @property
     def id(self) -> str:
@@ -161,7 +151,8 @@ class KeptTasks:
     Args:
         store: The store.
         server: The name.
-        bounds: What they may take up.
+        unfinished: How many may be unfinished.
+        kept_bytes: How many bytes of calls, answers and results may be kept of those of one window.
         on_status: Called with each status that a task gets here, and `created`.
 
     """
@@ -170,12 +161,14 @@ class KeptTasks:
         self,
         store: Store,
         server: str,
-        bounds: Bounds = _ENDLESS,
+        unfinished: Bound = _ENDLESS,
+        kept_bytes: Bound = _ENDLESS,
         on_status: Callable[[str], object] = lambda status: None,
     ) -> None:
         self.store: Final = store
         self._on_status = on_status
-        self._bounds = bounds
+        self._unfinished = unfinished
+        self._kept_bytes = kept_bytes
         self._partition: Final = f"tasks-{key_part(server)[:16]}"
         self.queue: Final = f"{self._partition}:queue"
         """The folder of tasks that wait, and the channel for news of them."""
@@ -229,24 +222,22 @@ class KeptTasks:
 
     def _counted(self, claim: Claim, amount: int) -> list[Add]:
         """Count an unfinished task, or one that has ended, for all and for its owner."""
-        most = self._bounds.unfinished if amount > 0 else inf
-        return [
-            Add(self._of("unfinished", who), amount, ttl=inf, limit=self._bounds.part(most, who))
-            for who in claim.whose
-        ]
+        bound = self._unfinished if amount > 0 else _ENDLESS
+        return self._added("unfinished", claim.owner, amount, bound, inf)
 
     def _kept(self, record: Record, claim: Claim, size: int, *, bounded: bool = True) -> list[Add]:
         """Count bytes that are kept, for all and for an owner; or fewer."""
         ttl = record.ttl or inf
+        bound = self._kept_bytes if bounded and size > 0 else _ENDLESS
         window = f"kept-{ttl:g}-{record.created // ttl:.0f}"
-        most = self._bounds.kept_bytes / 2 if bounded and size > 0 else inf
-        return [
-            Add(self._of(window, who), size, ttl=2 * ttl, limit=self._bounds.part(most, who))
-            for who in claim.whose
-        ]
+        return self._added(window, claim.owner, size, bound, 2 * ttl)
 
-    def _of(self, name: str, owner: str) -> str:
-        return f"{self._partition}:{name}-{owner}" if owner else f"{self._partition}:{name}"
+    def _added(self, name: str, owner: str, amount: int, bound: Bound, ttl: float) -> list[Add]:
+        key = f"{self._partition}:{name}"
+        added = [Add(key, amount, ttl=ttl, limit=bound.all)]
+        if owner:
+            added.append(Add(f"{key}-{owner}", amount, ttl=ttl, limit=bound.one_owner))
+        return added
 
     def _no_room(self, conflict: Conflict, claim: Claim) -> Exception:
         """Return what a conflict means: no room, or what it says itself."""
@@ -254,7 +245,7 @@ class KeptTasks:
         if not isinstance(change, Add):
             return conflict
         is_owners = bool(claim.owner) and change.key.endswith(f"-{claim.owner}")
-        if change.key.startswith(self._of("kept", "")):
+        if change.key.startswith(f"{self._partition}:kept"):
             whose = "Your tasks take" if is_owners else "All tasks together take"
             return NoRoom(f"{whose} up as many bytes as they may; try again when some have expired")
         if is_owners:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal, Self
 
-from attrs import asdict, evolve, field, frozen
+from attrs import evolve, field, fields, frozen
 
 from trio_mcp.extending import offload
 from trio_mcp.extensions.tasks.info import PROGRESS
@@ -39,7 +39,8 @@ class Kept:
 
     def encode(self) -> bytes:
         """Write it as JSON. What is not JSON, such as in an author's own claims, becomes text."""
-        return dumps({"form": self._form, **asdict(self, recurse=False)})
+        kept = {part.name: getattr(self, part.name) for part in fields(self.__class__)}
+        return dumps({"form": self._form, **kept})
 
     @property
     def _bulk(self) -> object:
@@ -203,7 +204,11 @@ def _milliseconds(seconds: float) -> int:
     return round(min(seconds, _FOR_EVER) * 1000)
 
 
-@lru_cache(maxsize=256)  # a new task has one time twice, and both may be asked for again soon
 def _timestamp(seconds: float) -> str:
-    time = datetime.fromtimestamp(seconds, UTC)
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    whole, part = divmod(int(seconds * 1000), 1000)
+    return f"{_date_and_time(whole)}.{part:03}Z"
+
+
+@lru_cache(maxsize=64)  # most times are in the same second as others
+def _date_and_time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]

@@ -26,7 +26,7 @@ from trio_mcp.extending import (
     offload,
 )
 from trio_mcp.extensions.tasks.call import KeptCall
-from trio_mcp.extensions.tasks.kept import Bounds, Found, KeptTasks, NoRoom, NoTask, owner_key
+from trio_mcp.extensions.tasks.kept import Bound, Found, KeptTasks, NoRoom, NoTask, owner_key
 from trio_mcp.extensions.tasks.options import CANCEL, CHANGED, FILTER, GET, TASKS, UPDATE
 from trio_mcp.extensions.tasks.options import TaskOptions as Options
 from trio_mcp.extensions.tasks.record import Record
@@ -185,11 +185,11 @@ class Tasks(ServerExtension):
         async with opened(self._store_for(serving)) as store:
             # Not the nursery of `serving`: what runs there would outlive the store.
             async with background_nursery() as nursery:
-                bounds = Bounds(self._max_queued, self._max_kept_bytes, self._owner_share)
                 kept = KeptTasks(
                     store,
                     serving.registry.name,
-                    bounds,
+                    Bound.shared(self._max_queued, self._owner_share),
+                    Bound.shared(self._max_kept_bytes / 2, self._owner_share),
                     lambda status: serving.count("tasks", status=status),
                 )
                 host = Host(
