@@ -1,6 +1,7 @@
 """What a server asks of its client, in both eras, and who answers."""
 
 import json
+from typing import Any
 
 import pytest
 import trio
@@ -9,7 +10,17 @@ from trio.testing import lockstep_stream_pair, wait_all_tasks_blocked
 from tests.client.http_support import Script, serving
 from tests.client.support import line_of, tortured
 from tests.support.client import CLIENT_INFO
-from trio_mcp import Client, Context, Handlers, Limits, McpError, Registry, Root, connect
+from trio_mcp import (
+    Client,
+    Context,
+    ElicitResult,
+    Handlers,
+    Limits,
+    McpError,
+    Registry,
+    Root,
+    connect,
+)
 from trio_mcp.errors import CallTimeout, NotConnected, ProtocolError
 
 ROOTS = ["file:///srv/data", "file:///srv/more"]
@@ -318,6 +329,24 @@ async def test_a_handler_that_is_no_async_function_is_told_of() -> None:
         await context.elicit("Really?", bool)
 
     told = "answers a server's questions, so it must be an async function"
+    async with connect(registry, handlers=Handlers(elicitation=answers)) as client:
+        with pytest.raises(TypeError, match=told):
+            await client.call_tool("ask")
+
+
+@pytest.mark.requirement("E4")
+@pytest.mark.parametrize("answer", [None, True, "yes", ElicitResult("accept", {})], ids=repr)
+async def test_a_handler_that_returns_no_object_is_told_of(answer: Any) -> None:
+    async def answers(params):
+        return answer
+
+    registry = Registry("test")
+
+    @registry.tool
+    async def ask(context: Context) -> None:
+        await context.elicit("Really?", bool)
+
+    told = rf"answers must return a JSON object, .*'decline'}}, not {type(answer).__name__}"
     async with connect(registry, handlers=Handlers(elicitation=answers)) as client:
         with pytest.raises(TypeError, match=told):
             await client.call_tool("ask")

@@ -33,11 +33,14 @@ def _list_of_roots(_: object, attribute: Attribute[Any], roots: Any) -> None:
 
 async def answer_of(handler: Handler, params: Params) -> dict[str, Json]:
     """Return what a handler answers, in whichever event loop it is for."""
+    name = getattr(handler, "__qualname__", type(handler).__qualname__)
     answer: Any = handler(params)
     if not isawaitable(answer):
-        name = getattr(handler, "__qualname__", type(handler).__qualname__)
         raise TypeError(f"{name} answers a server's questions, so it must be an async function")
-    found: dict[str, Json] = await answer
+    found: Any = await answer
+    if not isinstance(found, dict):
+        example, kind = {"action": "decline"}, type(found).__name__
+        raise TypeError(f"{name} must return a JSON object, such as {example}, not {kind}")
     return found
 
 
