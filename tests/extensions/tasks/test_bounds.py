@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from math import inf
 from pathlib import Path
@@ -18,8 +18,11 @@ from tests.store.contents import values_of
 from tests.store.redis_server import redis_server
 from tests.transports.http.fleet import Fleet, fleet
 from tests.transports.http.support import Host
-from trio_mcp import HttpPolicy, McpError, connect
+from trio_mcp import Handlers, HttpPolicy, McpError, Registry, connect
+from trio_mcp.errors import ProtocolError
+from trio_mcp.extending import ExtensionMethod, ExtensionRequest, ServerExtension
 from trio_mcp.extensions.tasks import Tasks, TasksClient
+from trio_mcp.extensions.tasks.options import CANCEL, GET, TASKS, UPDATE
 from trio_mcp.store.changes import Claimed, News
 from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.opening import open_store
@@ -369,3 +372,59 @@ async def test_what_is_endless_has_no_bound_in_redis(tmp_path: Path) -> None:
 def test_a_share_is_a_part_of_all(share: Any) -> None:
     with pytest.raises(ValueError, match="owner_share"):
         Tasks(owner_share=share)
+
+
+class Asking(ServerExtension):
+    """Makes a task of each call, which asks further questions forever."""
+
+    identifier = TASKS
+    era = "modern"
+    wraps = ("tools/call",)
+    result_types = ("task",)
+    polls = 0
+    cancelled = False
+
+    def __init__(self, name: str, at_once: int) -> None:
+        self.name, self.at_once = name, at_once
+
+    def methods(self) -> Sequence[ExtensionMethod]:
+        handlers = {GET: self.get, UPDATE: self.update, CANCEL: self.cancel}
+        return [ExtensionMethod(row=row, handler=handler) for row, handler in handlers.items()]
+
+    async def around(self, request: ExtensionRequest, proceed: Any) -> dict[str, Any]:
+        return {"resultType": "task", "taskId": "a", "status": "working"}
+
+    async def get(self, request: ExtensionRequest) -> dict[str, Any]:
+        self.polls += 1
+        question = {"method": "roots/list"}
+        names = (f"{self.name}-{self.polls}-{number}" for number in range(self.at_once))
+        asked = dict.fromkeys(names, question)
+        return {"taskId": "a", "status": "input_required", "inputRequests": asked}
+
+    async def update(self, request: ExtensionRequest) -> dict[str, Any]:
+        return {}
+
+    async def cancel(self, request: ExtensionRequest) -> dict[str, Any]:
+        self.cancelled = True
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("name", "at_once"), [("q" * 300, 1000), ("q" * 400_000, 1)], ids=["many", "long"]
+)
+async def test_a_client_ends_a_task_that_asks_without_end(name: str, at_once: int) -> None:
+    """It remembers the names of questions, so as to ask each of them once."""
+    server, ours = Asking(name, at_once), TasksClient()
+    registry = Registry("asking", extensions=[server])
+
+    @registry.tool
+    async def ask() -> None:
+        raise AssertionError("called")
+
+    handlers = Handlers(roots=[])
+    with trio.fail_after(20):
+        async with connect(registry, extensions=[ours], handlers=handlers) as client:
+            with pytest.raises(ProtocolError, match="task a asks without end"):
+                await client.call_tool("ask")
+    assert 1 < server.polls < 9
+    assert server.cancelled

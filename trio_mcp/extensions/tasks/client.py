@@ -25,6 +25,10 @@ _OUTAGE: Final = 60.0
 _MOST_STREAMS: Final = 32
 """Tasks that are subscribed to at once: over HTTP each takes a connection, and others only poll."""
 
+_MOST_ASKED: Final = 1024 * 1024
+"""Characters of the names of all questions of one task; each counts as `_EACH` more."""
+_EACH: Final = 64
+
 Ask = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 Report = Callable[[TaskInfo], None]
 
@@ -206,7 +210,7 @@ class TasksClient(ClientExtension):
 
     async def _follow(self, task: TaskInfo, ask: Ask, tell: Report | None) -> TaskInfo:
         """Wait for the end of a task, asking each of its questions once."""
-        asked: set[str] = set()
+        asked, size = set[str](), 0
         client = self._connected()
         async with AsyncExitStack() as stack:
             listener = stack.enter_context(self._listening(task.id))
@@ -219,6 +223,10 @@ class TasksClient(ClientExtension):
                 fresh = {key: task.questions[key] for key in task.questions if key not in asked}
                 if fresh:
                     asked.update(fresh)
+                    size += sum(len(key) + _EACH for key in fresh)
+                    if size > _MOST_ASKED:
+                        await self._give_up(task.id)
+                        raise ProtocolError(f"task {task.id:.100} asks without end")
                     answers = await ask(fresh)
                     params: dict[str, Any] = {"taskId": task.id, "inputResponses": answers}
                     await client.request(UPDATE.name, params)
