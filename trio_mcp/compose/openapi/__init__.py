@@ -1,7 +1,7 @@
 """OpenAPI documents as registries: each operation is a tool, or a resource.
 
 - `document` reads a document, and the files that it refers to.
-- `schemas` makes JSON Schemas of its schemas, `operations` finds its operations and what they take.
+- `operations` finds its operations, `arguments` what they take, and `schemas` makes JSON Schemas.
 - `parameters` and `requests` write arguments into requests, `names` says which names are not for
   them, `responses` reads the answers.
 - `security` shows credentials; `service` sends requests, within bounds; `pages` follows pages.

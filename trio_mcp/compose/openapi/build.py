@@ -14,6 +14,7 @@ from urllib.parse import quote
 import httpx2
 from attrs import define, evolve, field
 
+from trio_mcp.compose.openapi.arguments import arguments_of
 from trio_mcp.compose.openapi.document import (
     Document,
     bundled,
@@ -30,7 +31,6 @@ from trio_mcp.compose.openapi.operations import (
     VARIABLE,
     Operation,
     Rule,
-    arguments_of,
     chosen,
     operations_of,
     tool_names,

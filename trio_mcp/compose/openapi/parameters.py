@@ -12,7 +12,8 @@ from functools import partial
 from typing import Final
 from urllib.parse import quote
 
-from trio_mcp.compose.openapi.operations import VARIABLE, Location
+from trio_mcp.compose.openapi.arguments import Location
+from trio_mcp.compose.openapi.operations import VARIABLE
 from trio_mcp.errors import ToolError
 from trio_mcp.wire.jsonrpc import Json, encode
 

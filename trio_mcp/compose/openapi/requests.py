@@ -13,17 +13,17 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 import httpx2
 from attrs import frozen
 
-from trio_mcp.compose.openapi.leftout import Reachable
-from trio_mcp.compose.openapi.names import folded
-from trio_mcp.compose.openapi.operations import (
+from trio_mcp.compose.openapi.arguments import (
     AS_JSON,
     Arguments,
     Body,
     Location,
-    Operation,
     kind_of,
     style_of,
 )
+from trio_mcp.compose.openapi.leftout import Reachable
+from trio_mcp.compose.openapi.names import folded
+from trio_mcp.compose.openapi.operations import Operation
 from trio_mcp.compose.openapi.parameters import (
     Pair,
     cookies_of,
