@@ -179,10 +179,6 @@ class KeptTasks:
         """Return the key of an entry; that of the kind `task` is also the channel for its news."""
         return f"{self._partition}:{kind}/{id}"
 
-    def fence(self, claim: Claim) -> Check:
-        """Return a check by which a commit fails if another process runs the task."""
-        return Check(claim.key, expect=claim.version)
-
     async def create(
         self, record: Record, call: KeptCall, owner: str, *, lease: float | None
     ) -> tuple[Claim, Found]:
@@ -314,6 +310,11 @@ class KeptTasks:
                 if new.status != old.status:
                     self._on_status(new.status)
                 return new
+
+    async def change_fenced(self, claim: Claim, move: Move) -> Record:
+        """Move a task on as `change` does; `Conflict` if another process runs it."""
+        fence = Check(claim.key, expect=claim.version)
+        return await self.change(claim.id, move, lambda *_: [fence])
 
     async def answer(self, id: str, answers: Mapping[str, Any], now: float) -> None:
         """Take answers to what a task has asked. They count as kept, until it has ended.

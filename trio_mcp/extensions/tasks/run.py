@@ -18,7 +18,7 @@ from trio_mcp.extending import CallChannel, ExtensionServing, offload
 from trio_mcp.extensions.tasks.call import KeptCall
 from trio_mcp.extensions.tasks.kept import Claim, Found, KeptTasks, Move, NoRoom, NoTask, as_it_is
 from trio_mcp.extensions.tasks.record import Record
-from trio_mcp.extensions.tasks.slots import Slots
+from trio_mcp.extensions.tasks.slots import HeldSlot, Slots
 from trio_mcp.loggers import logger_of
 from trio_mcp.store.changes import Conflict, Touch
 from trio_mcp.store.errors import Damaged, StoreError, StoreFull
@@ -98,10 +98,7 @@ class Run(CallChannel):
     """Its record, as far as it is known."""
     _lease: Lease = field(init=False)
     """What its tool runs in."""
-    _has_slot: bool = field(default=True, init=False)
-    _retaking: trio.Lock = field(factory=trio.Lock, init=False)
-    _asking: int = field(default=0, init=False)
-    """Questions that wait for answers: while there are some, it has no slot."""
+    _slot: HeldSlot = field(init=False)
     _answers: dict[str, Any] = field(factory=dict, init=False)
     _answered: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot, init=False)
     _newest: tuple[float, float | None, str | None] | None = field(default=None, init=False)
@@ -113,6 +110,10 @@ class Run(CallChannel):
     _failure: Exception | None = field(default=None, init=False)
     """What went wrong there."""
     _reporting: bool = field(default=False, init=False)
+
+    @_slot.default
+    def _that_of_its_owner(self) -> HeldSlot:
+        return HeldSlot(self._host.slots, self._claim.owner)
 
     @_lease.default
     def _of_its_claim(self) -> Lease:
@@ -142,8 +143,7 @@ class Run(CallChannel):
         self._reporting = False
 
     async def _change(self, move: Move) -> Record:
-        fence = self._host.kept.fence(self._claim)
-        return await self._host.kept.change(self._claim.id, move, lambda *_: [fence])
+        return await self._host.kept.change_fenced(self._claim, move)
 
     # -- what it asks -------------------------------------------------------------------------
 
@@ -171,35 +171,16 @@ class Run(CallChannel):
         return self._answers[key]
 
     async def _wait_for(self, key: str) -> None:
-        self._give_slot()
-        self._asking += 1
-        try:
-            while key not in self._answers:
-                await self._answered.park()
-        except trio.Cancelled:
-            if not self._lease.ended:  # only the question was cancelled
-                with trio.move_on_after(_LAST_WRITE, shield=True):
-                    with suppress(StoreError, Conflict, NoTask):
-                        await self._change(lambda record: record.withdraw(key, time.time()))
-            raise
-        finally:
-            self._asking -= 1
-        if not self._has_slot and not self._asking:
-            await self._retake_slot()
-
-    def _give_slot(self) -> None:
-        if self._has_slot:
-            self._has_slot = False
-            self._host.slots.release(self._claim.owner)
-
-    async def _retake_slot(self) -> None:
-        """Take a slot again. All questions that were answered wait for the same one."""
-        async with self._retaking:
-            if not self._has_slot:
-                await self._host.slots.wait(self._claim.owner)
-                self._has_slot = True
-                if self._asking:  # since then, so it is lent out again
-                    self._give_slot()
+        async with self._slot.lent():
+            try:
+                while key not in self._answers:
+                    await self._answered.park()
+            except trio.Cancelled:
+                if not self._lease.ended:  # only the question was cancelled
+                    with trio.move_on_after(_LAST_WRITE, shield=True):
+                        with suppress(StoreError, Conflict, NoTask):
+                            await self._change(lambda record: record.withdraw(key, time.time()))
+                raise
 
     # -- its life ---------------------------------------------------------------------------
 
@@ -215,7 +196,7 @@ class Run(CallChannel):
                     await self._let_go(call, move)
             raise
         finally:
-            self._give_slot()
+            self._slot.release()
 
     async def _work(self, call: KeptCall) -> Move:
         """Run the tool, accompanied if it goes on."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 import trio
@@ -82,6 +84,44 @@ class Slots:
             share.release()
             if share.value == share.max_value:
                 del self._shares[owner]
+
+
+@define(eq=False)
+class HeldSlot:
+    """A slot that a run has taken, and lends out while all it does is wait."""
+
+    _slots: Slots
+    _owner: str
+    _is_held: bool = field(default=True, init=False)
+    _waiting: int = field(default=0, init=False)
+    """Blocks in which it is lent out."""
+    _retaking: trio.Lock = field(factory=trio.Lock, init=False)
+
+    def release(self) -> None:
+        """Give it back, unless that was done."""
+        if self._is_held:
+            self._is_held = False
+            self._slots.release(self._owner)
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        """Lend it out for a block, and wait until there is one again if the block does not fail."""
+        self.release()
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+        if not self._waiting:
+            await self._retake()
+
+    async def _retake(self) -> None:
+        async with self._retaking:  # all blocks that end together wait for the same one
+            if not self._is_held:
+                await self._slots.wait(self._owner)
+                self._is_held = True
+                if self._waiting:  # since then, so it is lent out again
+                    self.release()
 
 
 def _taken(semaphore: trio.Semaphore) -> bool:

@@ -180,11 +180,8 @@ class Worker:
                 call = await kept.call_of(claim.id)
                 refusal = _refusal(claim, call)
                 if refusal is None:
-                    fence = kept.fence(claim)
                     if found.record.waiting:
-                        await kept.change(
-                            claim.id, lambda old: old.restart(time.time()), lambda *_: [fence]
-                        )
+                        await kept.change_fenced(claim, lambda old: old.restart(time.time()))
                     return await kept.begin_again(claim, self.host.lease), call, found
                 move = failing(refusal)
         except NoTask:
