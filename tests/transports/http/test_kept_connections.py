@@ -91,6 +91,69 @@ def test_a_head_that_differs_anywhere_is_understood_afresh(byte: bytes) -> None:
         as_afresh(HEAD, HEAD[:at], HEAD + HEAD[:at])
 
 
+PLAIN = (
+    b"POST / HTTP/1.1\r\nHost: a\r\nX-Session: one\r\nContent-Length: 2\r\n"
+    b"X-Session: two\r\nX-Empty:\r\nUpgrade: x\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("line", PLAIN.split(b"\r\n")[1:-2])
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"b",
+        b"33",
+        b"\t a  b\t ",
+        b"",
+        b" ",
+        b"a:b",
+        b"a\x0bb",
+        b"\x0cb",
+        b"a\0",
+        b"\x7f",
+        b"\xe9",
+        b"\xa0b",
+        b"a\rb",
+        b"a\nb",
+        b"a\r\n b",
+        b"a\r\nX-Session: b",
+        b"chunked",
+    ],
+)
+def test_a_head_with_another_value_is_understood_as_afresh(line: bytes, value: bytes) -> None:
+    name = line.partition(b":")[0]
+    for whole in (PLAIN, PLAIN.replace(b"X-Empty:\r\n", b"")):
+        for put in (b"%b:%b" % (name, value), b"%b : %b" % (name, value), value):
+            other = whole.replace(line, put, 1)
+            as_afresh(whole, other, other, whole)
+            as_afresh(whole, other.replace(b"2\r\n", b"17\r\n"), whole)
+
+
+@pytest.mark.parametrize("name", [b"Transfer-Encoding", b"Connection", b"Expect", b"Upgrade"])
+@pytest.mark.parametrize("one", [b"chunked", b"close", b"keep-alive", b"100-continue", b"x"])
+@pytest.mark.parametrize("two", [b"chunked", b"close", b"keep-alive", b"100-continue", b"x"])
+def test_what_a_header_says_of_the_request_is_understood_afresh(
+    name: bytes, one: bytes, two: bytes
+) -> None:
+    as_afresh(*(b"GET / HTTP/1.1\r\nHost: a\r\n%b: %b\r\n\r\n" % (name, it) for it in (one, two)))
+
+
+def test_a_head_without_headers_is_like_no_other() -> None:
+    as_afresh(*(b"GET %b HTTP/1.0\r\n\r\n" % target for target in (b"/", b"/x", b"/", b"/?")))
+
+
+def test_a_head_with_other_values_is_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = HeadReader(1000, 10)
+    whole = PLAIN.replace(b"X-Empty:\r\n", b"")
+    assert reader.take(bytearray(whole)) is not None
+    monkeypatch.setattr("trio_mcp.transports.http.server.head.parse_head", None)
+    for session, length in [(b"1", b"2"), (b"22", b"2"), (b"22", b"33"), (b"one", b"33")]:
+        other = whole.replace(b"one", session).replace(b"Length: 2", b"Length: " + length)
+        head = reader.take(bytearray(other))
+        assert head is not None
+        assert (head.length, head.headers[1]) == (int(length), (b"x-session", session))
+
+
 def test_a_longer_length_may_make_a_head_too_long() -> None:
     found = as_afresh(HEAD, HEAD.replace(b"57", b"1057", 1), max_bytes=len(HEAD) + 1)
     assert found[1] == 431

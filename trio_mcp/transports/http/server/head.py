@@ -11,6 +11,8 @@ request ends or whom it is for. A request is understood in one way or not at all
 """
 
 import re
+from itertools import compress, count
+from operator import ne
 from typing import Final
 from urllib.parse import unquote
 
@@ -26,11 +28,14 @@ _REQUEST_LINE: Final = re.compile(
 _AUTHORITY: Final = rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9\-._~]+)(?::[0-9]{0,5})?"
 _HOST: Final = re.compile(_AUTHORITY)
 _ABSOLUTE: Final = re.compile(rb"(?i:https?)://(" + _AUTHORITY + rb")([/?].*)?")
+_PLAIN: Final = re.compile(rb"[\t\x20-\x7e]+")
 _LENGTH: Final = re.compile(rb"[0-9]{1,15}")
 _LENGTH_LINE: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,15})\r\n", re.IGNORECASE)
 _IMPOSSIBLE: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<!\r)\n|\r(?!\n|\Z)")
 _LINE_END: Final = b"\r\n"
 _HEAD_END: Final = b"\r\n\r\n"
+_OTHER_LINES: Final = 3
+"""Those of a head that are no headers: the first one, and what follows the last two line ends."""
 
 CHUNKED: Final = -1
 """In place of a length: the body comes in chunks."""
@@ -53,19 +58,16 @@ class Head:
     expects_continue: bool
     """The client waits for `100 Continue` before it sends the body."""
 
-    def with_length(self, digits: bytes) -> "Head":
-        """Return the same head with another Content-Length in place of the one that it has."""
+    def with_headers(self, headers: Headers, length: int) -> "Head":
+        """Return the same head with other headers, of a body of another length."""
         return Head(
             self.method,
             self.http_version,
             self.path,
             self.raw_path,
             self.query,
-            [
-                (name, digits if name == b"content-length" else value)
-                for name, value in self.headers
-            ],
-            int(digits),
+            headers,
+            length,
             self.keep_alive,
             self.expects_continue,
         )
@@ -74,8 +76,9 @@ class Head:
 class HeadReader:
     """Cuts the heads of requests out of a buffer, however the bytes arrive.
 
-    A client that keeps its connection sends much the same head again and again, so a head that is
-    equal to the last one, byte for byte but for the number in Content-Length, is not parsed again.
+    A client that keeps its connection sends much the same head again and again, so a head is not
+    parsed again if only the number in Content-Length, or the values of plain headers, are others
+    than in the last one.
     """
 
     def __init__(self, max_bytes: int, max_headers: int) -> None:
@@ -110,9 +113,11 @@ class HeadReader:
             return None
         if end > self._max_bytes:
             raise self._too_large(buffer)
-        raw = self._raw = bytes(memoryview(buffer)[:end])
+        raw = bytes(memoryview(buffer)[:end])
         self._begin_after(buffer, end)
-        self._last = parse_head(raw, self._max_headers)
+        head = None if last is None else _similar(last, self._raw, raw)
+        self._last = head or parse_head(raw, self._max_headers)
+        self._raw = raw
         line = _LENGTH_LINE.search(raw)
         start, stop = (end, end) if line is None else line.span(1)
         self._before, self._after = raw[:start], raw[stop:]
@@ -129,7 +134,10 @@ class HeadReader:
             return None
         self._raw = self._before + digits + self._after
         self._begin_after(buffer, end)
-        self._last = last.with_length(digits)
+        headers = [
+            (name, digits if name == b"content-length" else value) for name, value in last.headers
+        ]
+        self._last = last.with_headers(headers, int(digits))
         return self._last
 
     def _begin_after(self, buffer: bytearray, end: int) -> None:
@@ -148,6 +156,27 @@ class HeadReader:
         if buffer.find(_LINE_END, 0, self._max_bytes) < 0:
             return Refused(414, f"The target is longer than {self._max_bytes} bytes.")
         return Refused(431, f"The headers are longer than {self._max_bytes} bytes.")
+
+
+def _similar(last: Head, raw_last: bytes, raw: bytes) -> Head | None:
+    """Understand a head by the last one, if only values differ that say nothing of the request."""
+    before, lines = raw_last.split(_LINE_END), raw.split(_LINE_END)
+    if len(lines) != len(before) or len(lines) != len(last.headers) + _OTHER_LINES:
+        return None
+    headers, length = last.headers.copy(), last.length
+    for at in compress(count(), map(ne, lines, before)):
+        if at == 0:
+            return None
+        given, _, value = lines[at].partition(b":")
+        name, value = headers[at - 1][0], value.strip(b" \t")
+        if given.lower() != name or not _PLAIN.fullmatch(value):
+            return None
+        if name == b"content-length" and _LENGTH.fullmatch(value):
+            length = int(value)
+        elif name in _TELLING:
+            return None
+        headers[at - 1] = name, value
+    return last.with_headers(headers, length)
 
 
 def parse_head(raw: bytes, max_headers: int) -> Head:
@@ -188,6 +217,8 @@ def parse_head(raw: bytes, max_headers: int) -> Head:
 _SPECIAL: Final = frozenset(
     (b"host", b"content-length", b"transfer-encoding", b"connection", b"expect")
 )
+_TELLING: Final = _SPECIAL | {b"proxy-connection", b"upgrade"}
+"""Headers that say something of the request, to us or to llhttp."""
 
 
 @define
