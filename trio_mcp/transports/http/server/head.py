@@ -35,7 +35,7 @@ _IMPOSSIBLE: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<!\r)\n|\r
 _LINE_END: Final = b"\r\n"
 _HEAD_END: Final = b"\r\n\r\n"
 _OTHER_LINES: Final = 3
-"""Those of a head that are no headers: the first one, and what follows the last two line ends."""
+"""Those of a head without its headers: the first one, and what follows the last two line ends."""
 
 CHUNKED: Final = -1
 """In place of a length: the body comes in chunks."""
