@@ -46,7 +46,7 @@ _KEY: Final = re.compile(r"[^:{}]+:(.*[^/])")
 _LONGEST_KEY: Final = 512
 
 
-@lru_cache(maxsize=1024)  # most keys are used several times while they are new
+@lru_cache(maxsize=256)  # most keys are used several times while they are new
 def check_key(key: str) -> str:
     """Return a key, a folder, or the name of a log or a channel; raise `ValueError` if invalid."""
     if len(key) > _LONGEST_KEY or not key.isprintable() or not _KEY.fullmatch(key):
