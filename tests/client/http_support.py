@@ -19,7 +19,7 @@ import httpx2
 import pytest
 import trio
 from attrs import define, field
-from trio.testing import memory_stream_pair
+from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 from trio_mcp import HttpOptions
 from trio_mcp.background import background_nursery
@@ -172,8 +172,9 @@ class Script:
         return self.asked(what)[times - 1]
 
     async def let_time_pass(self, what: str, clock: trio.testing.MockClock) -> None:
-        """Have a minute pass as soon as something has been asked."""
+        """Have a minute pass when something has been asked, and the server has said what it says."""
         await self.wait_asked(what)
+        await wait_all_tasks_blocked()
         clock.jump(60)
 
     async def changed(self) -> None:
