@@ -436,6 +436,17 @@ def test_arrays_are_counted_where_no_others_end(begin, end, size):
     assert (id, code, why) == (1, INVALID_REQUEST, f"Invalid request: {TooManyArrays()}")
 
 
+@pytest.mark.parametrize("first", ["0", "1.5", "true"])
+@pytest.mark.parametrize("count", [100, 200])
+def test_arrays_are_counted_in_long_lists_too(first, count):
+    """Such lists are looked at as a whole, and a long text beside them is left out."""
+    row = f"{first}," * count
+    nested = "[" * (MOST_ARRAYS - 1) + "0" + "]" * (MOST_ARRAYS - 1)
+    assert isinstance(decode(request_with(f"[{row}{nested}]", 100_000)), Request)
+    id, code, why = refused(request_with(f"[{row}[{nested}]]", 100_000))
+    assert (id, code, why) == (1, INVALID_REQUEST, f"Invalid request: {TooManyArrays()}")
+
+
 def test_nested_arrays_do_not_end_the_process():
     """The encoder has no room for the ends of more than 30 arrays."""
     rows = 1

@@ -135,7 +135,8 @@ def _kept_by_few(value: Any, line: bytes) -> _Kept | None:
             chained += bool(part) and part[-1].__class__ is list
             behind += sum(item.__class__ is str for item in part[1:])
             parts += part
-        elif kind is list or kind is float:
+        elif kind is list or kind is float:  # of a long list, the items are not looked at
+            arrays += kind is list
             are_small = are_small and _is_small(part)
         if names > _FEW or arrays > _FEW or len(parts) > 10 * _FEW:
             return None
@@ -143,7 +144,8 @@ def _kept_by_few(value: Any, line: bytes) -> _Kept | None:
         return None
     if not has_few_strings:
         return "all" if are_small and _has_strings_behind_commas(line, behind) else None
-    if not (_has_at_most(text, b":", names) and _has_at_most(text, b"[", _FEW)):
+    most_arrays = max(arrays, MOST_ARRAYS)  # those that were seen, or too few to be too many
+    if not (_has_at_most(text, b":", names) and _has_at_most(text, b"[", most_arrays)):
         return None
     return "names" if not are_small and has_long_integers(text) else "all"
 
