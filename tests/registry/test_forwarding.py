@@ -12,6 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 from tests.registry.elsewhere import LINK, QUESTION, Elsewhere
 from tests.support.client import LEGACY, MODERN, serving
 from trio_mcp import Handlers, McpError, Registry, ResourceUpdated, connect
+from trio_mcp.compose import Provider, forwarded_entry
 from trio_mcp.errors import ResourceNotFound
 from trio_mcp.registry import sealing
 from trio_mcp.wire.content import (
@@ -20,6 +21,8 @@ from trio_mcp.wire.content import (
     TextContent,
     TextResourceContents,
 )
+from trio_mcp.wire.nested_arrays import MOST_ARRAYS
+from trio_mcp.wire.payloads import ToolDescription
 
 pytestmark = pytest.mark.requirement("L4")
 
@@ -70,6 +73,26 @@ async def test_a_call_keeps_all_that_it_has(revision: str) -> None:
     assert told == [(0.5, 1.0)]
     assert len(said) == 2
     assert part.log == ["open", "ready", "closed"]
+
+
+NESTED: Any = 0
+for _ in range(MOST_ARRAYS + 1):
+    NESTED = [NESTED]
+
+
+@pytest.mark.parametrize("value", [float("nan"), NESTED], ids=["NaN", "many arrays"])
+async def test_what_cannot_be_sent_is_no_result(value: Any) -> None:
+    """The part makes its members itself: no parser has looked at them."""
+
+    async def answer(params: Any, context: Any) -> dict[str, Any]:
+        return {"content": [], "structuredContent": {"value": value}}
+
+    part, registry = Provider("part"), Registry("near")
+    await part.replace("tools", [forwarded_entry(ToolDescription("t", {"type": "object"}), answer)])
+    registry.mount(part)
+    async with connect(registry) as client:
+        with pytest.raises(McpError, match="Internal error"):
+            await client.call_tool("t")
 
 
 @each_end

@@ -117,7 +117,7 @@ class Relaying:
             return None
         if self.outward is not None:
             members = self.outward(members)
-        return RawResult(members)
+        return RawResult(members, is_encodable=True)  # as it was parsed
 
 
 def for_legacy(result: dict[str, Json], revision: Revision, wraps: bool = False) -> dict[str, Json]:

@@ -76,12 +76,8 @@ class Result:
         return McpError(INTERNAL_ERROR, "Internal error")
 
 
-@define(eq=False, repr=False)
 class RawResult(Result):
     """A result that is passed on as another server gave it."""
-
-    is_encodable: bool = True
-    """As it was parsed."""
 
 
 Answer = Result | McpError
