@@ -26,7 +26,9 @@ MIB = 1024 * 1024
 pytestmark = pytest.mark.requirement("B2")
 
 both_eras = pytest.mark.parametrize("era", ["modern", "legacy"])
-each_way = pytest.mark.parametrize("way", ["memory", "stream", "proxy", "chain"])
+each_way = pytest.mark.parametrize(
+    "way", ["memory", "stream", pytest.param("proxy", marks=pytest.mark.long), "chain"]
+)
 
 
 async def echo(text: str) -> str:
