@@ -316,6 +316,8 @@ async def test_whose_a_request_is_goes_by_its_own_token_on_a_connection_of_sever
             assert (await call(host, f"{tokens[jti]}x", "whoami")).status == 401
         (head,) = host.kept.values()
         assert len(head.digests) == 1  # of the last token alone, however many come
+        assert (await call(host, "x" * 50_000, "whoami")).status == 401
+        assert len(*head.digests) < 1000  # and of none that is too long
 
 
 async def test_a_page_may_read_the_answer_to_a_token_that_is_known() -> None:

@@ -117,12 +117,11 @@ class Authenticator:
         """Return what a request without a proof may do, if its bearer token was verified before.
 
         If it is not known, `authorize` has to decide. The digest of the connection's last token is
-        kept with its header, which the server keeps for as long itself: to hash it takes as long
-        as the rest.
+        kept with its header, unless that is too long for one: to hash it takes as long as the rest.
         """
         digest = digests.get(header)
         if digest is None:
-            if header[:7].lower() != b"bearer ":
+            if header[:7].lower() != b"bearer " or len(header) > MAX_TOKEN:
                 return None
             digests.clear()
             digest = digests[header] = token_digest(header[7:])
