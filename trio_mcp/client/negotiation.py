@@ -137,7 +137,11 @@ async def negotiate(
         ConnectionEnded: The server went away.
     """
     if era == "modern":
-        return await _discover(ask, identity)
+        try:
+            return await _discover(ask, identity)
+        except _NotModern as error:
+            why = f"{error}; without era= and revision=, older revisions are tried as well"
+            raise ProtocolError(why) from None
     if era == "legacy":
         return await _initialize(transport, ask, identity)
     if not transport.always_responds:

@@ -462,7 +462,7 @@ async def test_a_server_that_cannot_start() -> None:
         taken.bind(("127.0.0.1", port))
         taken.listen()
         shop = Shop()
-        with pytest.raises(OSError, match="in use"):
+        with pytest.raises(OSError, match=f"in use: '127.0.0.1:{port}'"):
             await serve_http(shop.registry, port=port)
         assert shop.happened == []
     with pytest.raises(LifespanError, match="RuntimeError: no shop today") as caught:

@@ -31,11 +31,16 @@ async def open_tcp(
 
     Raises:
         ValueError: The host is empty.
-        OSError: The address is in use or not of this machine, or the name is not known.
+        OSError: The address is in use or not of this machine, or the name is not known. It says
+            which address.
     """
     if host == "":
         raise ValueError("the host is empty: it is '127.0.0.1', or '0.0.0.0' for all addresses")
-    listeners = await trio.open_tcp_listeners(port, host=host, backlog=backlog)
+    try:
+        listeners = await trio.open_tcp_listeners(port, host=host, backlog=backlog)
+    except OSError as error:
+        error.filename = f"{host}:{port}"  # it is shown, as a file is of which an error tells
+        raise
     return secured(listeners, ssl_context)
 
 
