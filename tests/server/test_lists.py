@@ -215,6 +215,22 @@ async def test_a_list_that_changes_while_it_is_written_is_the_newer_one():
 
 @pytest.mark.requirement("C4")
 @short_slices
+async def test_a_tool_that_takes_the_place_of_another_while_a_list_is_written_is_shown():
+    registry, last = registry_with(MANY), MANY[-1]
+    async with serving(registry) as (client, _), turns_of_another_task() as others:
+        await client.send(client.request_of("tools/list"))
+        while others.count < 3:
+            await trio.lowlevel.checkpoint()
+        registry.remove_tool(last)
+        registry.add_tool(echo, name=last, description="The newer one.")
+        while "result" not in await client.receive():
+            pass
+        tools = (await client.request("tools/list"))["result"]["tools"]
+        assert [each["description"] for each in tools if each["name"] == last] == ["The newer one."]
+
+
+@pytest.mark.requirement("C4")
+@short_slices
 async def test_a_cursor_that_is_not_ours_is_refused_for_a_long_list_in_the_same_words():
     async with serving(registry_with(MANY)) as (client, _):
         first = await client.request("tools/list", {"cursor": "?"})

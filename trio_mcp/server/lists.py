@@ -89,17 +89,21 @@ class ListCache:
 
     async def prepare(self, kind: ListedKind, revision: Revision) -> None:
         """Write what there is in a revision, and let others have their turns meanwhile."""
-        items = self._catalogue.in_order(kind.table)
-        for start in range(0, len(items), _AT_ONCE):
-            self._forget_older(kind)
+        seen, items = -1, list[tuple[str, Any]]()
+        for start in range(0, len(self._catalogue.table(kind.table)), _AT_ONCE):
+            version = self._forget_older(kind)
+            if version != seen:  # there may be others by the same names now
+                seen, items = version, self._catalogue.in_order(kind.table)
             self._written(kind, revision, items[start : start + _AT_ONCE])
             await trio.lowlevel.checkpoint()
 
-    def _forget_older(self, kind: ListedKind) -> None:
+    def _forget_older(self, kind: ListedKind) -> int:
+        """Forget what was written of an older version, and return which one is the newest."""
         version = self._catalogue.changes.versions[kind.capability]
         if self._versions.get(kind) != version:
             self._pages[kind], self._shown[kind] = {}, {}
             self._versions[kind] = version
+        return version
 
     def _written(
         self, kind: ListedKind, revision: Revision, items: list[tuple[str, Any]]
