@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from tests.extensions.tasks.jobs import Gate, make
 from tests.extensions.tasks.support import client_of, http_client
@@ -23,6 +24,7 @@ from trio_mcp.errors import ProtocolError
 from trio_mcp.extending import ExtensionMethod, ExtensionRequest, ServerExtension
 from trio_mcp.extensions.tasks import Tasks, TasksClient
 from trio_mcp.extensions.tasks.options import CANCEL, GET, TASKS, UPDATE
+from trio_mcp.extensions.tasks.slots import HeldSlot, Slots
 from trio_mcp.store.changes import Claimed, News
 from trio_mcp.store.memory import MemoryStore
 from trio_mcp.store.opening import open_store
@@ -236,6 +238,34 @@ async def test_answers_bring_no_more_than_a_share_back(tmp_path: Path, mock_cloc
         gate.open.set()
         for id in ids:
             assert (await ended(host, ALICE, id))["status"] == "completed"
+
+
+async def test_a_slot_is_lent_out_again_if_another_question_waits_by_then() -> None:
+    slots = Slots(1)
+    assert slots.take()
+    held = HeldSlot(slots, "")
+    first, second = trio.Event(), trio.Event()
+
+    async def ask(answered: trio.Event) -> None:
+        async with held.lent():
+            await answered.wait()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, first)
+        await wait_all_tasks_blocked()
+        assert slots.take()
+        first.set()  # it waits for the slot, which another run has now
+        await wait_all_tasks_blocked()
+        nursery.start_soon(ask, second)
+        await wait_all_tasks_blocked()
+        slots.release()
+        await wait_all_tasks_blocked()
+        assert slots.take()
+        slots.release()
+        second.set()
+    assert not slots.take()
+    held.release()
+    assert slots.take()
 
 
 @each_store

@@ -17,7 +17,7 @@ from tests.extensions.tasks.jobs import Gate, make
 from tests.extensions.tasks.support import client_of, raw_client, until
 from trio_mcp import McpError
 from trio_mcp.extensions.tasks import TasksClient
-from trio_mcp.extensions.tasks.kept import KeptTasks
+from trio_mcp.extensions.tasks.kept import Claim, KeptTasks
 from trio_mcp.extensions.tasks.record import Record
 from trio_mcp.store.changes import Change, Put
 from trio_mcp.store.errors import StoreError, StoreFull, StoreUnavailable, StoreUnusable
@@ -70,10 +70,10 @@ each_failure = pytest.mark.parametrize(
 
 @each_failure
 async def test_no_task_is_acknowledged_that_is_not_kept(
-    failure: StoreError, caplog: pytest.LogCaptureFixture
+    failure: StoreError, caplog: pytest.LogCaptureFixture, autojump_clock: object
 ) -> None:
     store, ours = Faulty(), TasksClient()
-    async with client_of(make(store=store), ours) as client:
+    async with client_of(make(store=store, max_running=1), ours) as client:
         store.failure = failure
         with pytest.raises(McpError, match="try again later") as caught:
             await client.call_tool("add", {"a": 1, "b": 2})
@@ -82,7 +82,8 @@ async def test_no_task_is_acknowledged_that_is_not_kept(
         assert "x.db" in caplog.text
         assert await client.call_tool("plain", returns=str) == "plain"
         store.failure = None
-        assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
+        with trio.fail_after(600):  # the slot was given back
+            assert await client.call_tool("add", {"a": 1, "b": 2}, returns=int) == 3
 
 
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
@@ -450,6 +451,20 @@ async def test_an_end_that_comes_unnoticed_is_not_written_over() -> None:
         await wait_all_tasks_blocked()
         assert (await ours.get(id)).status == "cancelled"
         assert await store.get(KeptTasks(store, "jobs").key("queue", id)) is None
+
+
+async def test_a_run_asks_nothing_once_another_process_has_the_task() -> None:
+    store, gate, ours = MemoryStore(), Gate(), TasksClient()
+    async with client_of(make(gate, store=store), ours):
+        id = (await ours.start("ask_later")).id
+        await gate.has_begun(1)
+        kept = KeptTasks(store, "jobs")
+        begun = await store.get(kept.key("begun", id))
+        assert begun is not None
+        await kept.begin_again(Claim.of(begun), 30)
+        gate.open.set()
+        await wait_all_tasks_blocked()
+        assert (await ours.get(id)).status == "working"
 
 
 async def test_a_damaged_file_keeps_the_server_from_starting(tmp_path: Any) -> None:
