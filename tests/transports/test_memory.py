@@ -27,6 +27,7 @@ from trio_mcp.transports.memory_connection import (
 )
 from trio_mcp.wire.answers import Result
 from trio_mcp.wire.jsonrpc import Request, decode
+from trio_mcp.wire.nested_arrays import MOST_ARRAYS
 
 
 def request(method: str, params=None, id="q") -> bytes:
@@ -333,6 +334,11 @@ async def test_what_would_take_long_to_copy_becomes_a_line(registry, sent):
         assert len(sent) == 2  # the request and its answer
 
 
+NESTED: Any = 0
+for _ in range(MOST_ARRAYS + 1):
+    NESTED = [NESTED]
+
+
 @pytest.mark.requirement("D1")
 @pytest.mark.parametrize(
     "value",
@@ -349,9 +355,11 @@ async def test_values_arrive_as_over_any_other_transport(value):
     async with connect(registry) as client:
         result = await client.call_tool("echo", {"value": value})
         assert result.structured_content == {"value": value}
-        for unsendable in (float("nan"), b"bytes", {1: 2}):
+        for unsendable in (float("nan"), b"bytes", {1: 2}, NESTED):
             with pytest.raises(TypeError):
                 await client.request("tools/call", {"name": "echo", "value": unsendable})
+            with pytest.raises(TypeError):
+                await client.call_tool("echo", {"value": "a text"}, meta={"value": unsendable})
 
 
 @pytest.mark.requirement("D1")
