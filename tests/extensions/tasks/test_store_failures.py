@@ -147,6 +147,21 @@ async def test_a_result_waits_for_its_store_beside_another_process(
             assert (await ours.result(id)).text == "waited"
 
 
+async def test_a_result_is_kept_though_its_task_was_claimed_since(autojump_clock: object) -> None:
+    """By a process that has ended before it began the task."""
+    store, gate, ours = Faulty(), Gate(), TasksClient()
+    async with client_of(make(gate, store=store), ours):
+        id = (await ours.start("wait")).id
+        await wait_all_tasks_blocked()
+        store.failure = StoreUnavailable("locked")
+        gate.open.set()
+        await trio.sleep(40)  # its lease has ended
+        claimed = await MemoryStore.claim(store, KeptTasks(store, "jobs").begun, 30)
+        assert len(claimed.entries) == 1
+        store.failure = None
+        assert (await ours.result(id)).text == "waited"
+
+
 async def test_a_result_is_written_before_its_process_ends(autojump_clock: object) -> None:
     """Its store comes back while the process stops, which waits for some seconds."""
     store, gate, ours = Faulty(), Gate(), TasksClient()
