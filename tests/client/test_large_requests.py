@@ -80,6 +80,12 @@ async def test_a_large_request_is_encoded_in_a_thread(way, encoded, monkeypatch)
         assert encoded == [(False, True)]
 
 
+def test_many_short_texts_are_large_together():
+    few, many = ({str(n): "a text" for n in range(count)} for count in (10, 100_000))
+    assert not requests.is_large_request({"arguments": few})
+    assert requests.is_large_request({"arguments": many})
+
+
 @pytest.mark.parametrize("way", ["memory", "modern"])
 async def test_what_is_not_json_in_a_large_request_is_the_callers_mistake(way):
     async with over(way) as client:

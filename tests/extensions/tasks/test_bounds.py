@@ -23,6 +23,7 @@ from trio_mcp import Handlers, HttpPolicy, McpError, Registry, connect
 from trio_mcp.errors import ProtocolError
 from trio_mcp.extending import ExtensionMethod, ExtensionRequest, ServerExtension
 from trio_mcp.extensions.tasks import Tasks, TasksClient
+from trio_mcp.extensions.tasks.kept import Bound
 from trio_mcp.extensions.tasks.options import CANCEL, GET, TASKS, UPDATE
 from trio_mcp.extensions.tasks.slots import HeldSlot, Slots
 from trio_mcp.store.changes import Claimed, News
@@ -374,6 +375,11 @@ async def test_a_call_takes_up_room_until_its_task_has_ended(tmp_path: Path) -> 
         await about(host, ALICE, "tasks/cancel", first)
         while isinstance(await call(host, ALICE, "paint", thing=thing), dict):
             await trio.sleep(0)
+
+
+def test_a_share_of_little_is_one() -> None:
+    assert Bound.shared(2, 0.25) == Bound(2, 1)
+    assert Bound.shared(inf, 0.25) == Bound()
 
 
 async def test_one_client_alone_has_it_all() -> None:
