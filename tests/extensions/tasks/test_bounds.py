@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -345,6 +346,21 @@ async def test_what_has_expired_makes_room(autojump_clock: Any) -> None:
             await trio.sleep(2e6)
 
 
+async def test_nothing_is_left_of_owners_who_wait_no_more() -> None:
+    slots = Slots(1)
+
+    def semaphores() -> int:
+        return sum(isinstance(each, trio.Semaphore) for each in gc.get_referents(*kept_by(slots)))
+
+    alone = semaphores()
+    for number in range(10):
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await slots.wait(f"owner {number}")
+    assert semaphores() == alone
+    assert slots.take("owner 1")
+
+
 async def test_nothing_is_left_of_tasks_and_their_owners(autojump_clock: Any) -> None:
     """Their counts go as well: there are as many owners as there are addresses."""
     store, policy = MemoryStore(), HttpPolicy(trusted_proxies=["127.0.0.1"])
@@ -361,6 +377,12 @@ async def test_nothing_is_left_of_tasks_and_their_owners(autojump_clock: Any) ->
         await trio.sleep(300)
         await store.commit(News("any:thing"))  # what has expired is swept with it
         assert of_tasks(store) == []
+
+
+def kept_by(value: object) -> list[Any]:
+    """Return what an object refers to, and what that does."""
+    parts = gc.get_referents(value)
+    return [value, *parts]
 
 
 def of_tasks(store: MemoryStore) -> list[str]:

@@ -59,8 +59,11 @@ class Slots:
         return not owner or _taken(self._share_of(owner))
 
     async def wait(self, owner: str = "") -> None:
-        """Take a slot as soon as there is one that the owner may have."""
-        if owner:
+        """Take a slot as soon as there is one that the owner may have.
+
+        If cancelled, no slot is taken.
+        """
+        if not self.assign(owner):  # so others of the owner have some, and the share is given back
             await self._share_of(owner).acquire()
         try:
             await self._free.acquire()
