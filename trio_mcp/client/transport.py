@@ -29,8 +29,18 @@ AnswerQuestion = Callable[[str, Params], Awaitable[Params]]
 """Answers a question of the server: its method, and its parameters."""
 
 
-Begin = Callable[..., RelayedRequest | None]
-"""Sends a request that no task waits for, as `OutgoingRequests.begin` does."""
+class Begin(Protocol):
+    """Sends a request that no task waits for, as `OutgoingRequests.begin` does."""
+
+    def __call__(
+        self,
+        method: str,
+        params: Params,
+        limit: TimeLimit,
+        on_end: Callable[[RelayedRequest], object],
+        owner: object,
+        is_encodable: bool = False,
+    ) -> RelayedRequest | None: ...
 
 
 class ClientTransport(Protocol):
